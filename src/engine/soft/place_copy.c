@@ -35,78 +35,58 @@ static void store_word(void *to, uint32_t bytes, uint64_t word)
 		__atomic_store_n((uint8_t *)to, (uint8_t)word, __ATOMIC_RELEASE);
 }
 
-/* A word at any address.  A store through it is made once. */
-typedef volatile uint64_t __attribute__((aligned(1), may_alias)) any_word;
-
-/* n is 1, 2, 4 or 8. */
-static void store_once(uint8_t *to, uint32_t n, uint64_t word)
+/* Stores every aligned word once, the last one last. */
+static void store_words(uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
-	if (is_aligned(to, n)) {
+	uint64_t word;
+	uint32_t n;
+
+	for (; bytes; bytes -= n, to += n, from += n) {
+		for (n = 8; n > bytes || !is_aligned(to, n);)
+			n /= 2;
+		word = 0;
+		memcpy(&word, from, n);
 		store_word(to, n, word);
-		return;
 	}
-	if (n == sizeof(word)) {
-		*(any_word *)(void *)to = word;
-		return;
-	}
-	for (; n; n--, word >>= 8)
-		*(volatile uint8_t *)to++ = (uint8_t)word;
 }
 
 #define ONCE_BYTES 64u /* of so few bytes every word is stored once */
 
 /*
- * More than 8 bytes.  The last word is stored once, as a NIC does it: a program may wait for that
- * word, and set it to 0 as soon as it has come.  memmove() stores 16 or 32 bytes twice, so its
- * second store could bring the word back.  Source and target may overlap, because thread ranks and
- * loopback use one mapping; so what is stored later is loaded first.
+ * The last word is stored once, as a NIC does it: a program may wait for that word, and set it to 0
+ * as soon as it has come.  memmove() stores some bytes twice, so its second store could bring the
+ * word back.  Source and target may overlap, because thread ranks and loopback use one mapping; so
+ * what is stored later is loaded first.
  */
 static void copy_many(uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
 	uint8_t data[ONCE_BYTES];
-	uint32_t at = 0, n = 8;
-	uint64_t word = 0;
+	uint32_t last = sizeof(uint64_t);
 
-	if (bytes > ONCE_BYTES) {
-		memcpy(&word, from + bytes - n, n);
-		memmove(to, from, bytes - n);
-		store_once(to + bytes - n, n, word);
+	if (bytes <= ONCE_BYTES) {
+		memcpy(data, from, bytes);
+		store_words(to, data, bytes);
 		return;
 	}
-	memcpy(data, from, bytes);
-	for (; bytes; bytes -= n, at += n) {
-		while (n > bytes)
-			n /= 2;
-		word = 0;
-		memcpy(&word, data + at, n);
-		store_once(to + at, n, word);
-	}
+	memcpy(data, from + bytes - last, last);
+	memmove(to, from, bytes - last);
+	store_words(to + bytes - last, data, last);
 }
 
 void soft_place_copy(void *to, const void *from, uint32_t bytes)
 {
-	uint64_t word = 0;
+	uint64_t word;
 
-	if (bytes > 8) {
-		copy_many(to, from, bytes);
-		return;
-	}
-	if (!bytes || (bytes & (bytes - 1))) {
-		memmove(to, from, bytes);
-		return;
-	}
 	/*
 	 * [SOFT8] acquire, sys; partner [SIG1], or [SOFT7] and [SOFT9] of another NIC.  An atomic
 	 * load, because an aligned word that is read over the wire is never torn.
 	 */
-	if (is_aligned(from, bytes))
+	if (bytes && bytes <= sizeof(word) && !(bytes & (bytes - 1)) && is_aligned(from, bytes)) {
 		word = ori_load_word_acquire_sys(from, bytes);
-	else
-		memcpy(&word, from, bytes);
-	if (is_aligned(to, bytes))
-		store_word(to, bytes, word);
-	else
-		memcpy(to, &word, bytes);
+		store_words(to, (const uint8_t *)&word, bytes);
+	} else {
+		copy_many(to, from, bytes);
+	}
 }
 
 /*
