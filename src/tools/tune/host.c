@@ -108,6 +108,8 @@ static void begin(struct tool_job *job)
 		from->none = "ranks have no GPUs";
 	if (job->nranks > (job->cores ? ORI_CARDS_RANKS : ORI_COLL_STAGE_RANKS))
 		once->none = from->none = "there are too many ranks: as in a kernel";
+	if (ori_facts_lack_atomics(job->comm->facts, job->nranks) && !job->cores)
+		once->none = from->none = "its kernels need atomics between the GPUs";
 	if (job->peers[ORI_PLAN_QUEUED])
 		once->none = from->none = "some peers are queued: as in a kernel";
 	if (job->nranks == 1)

@@ -11,6 +11,7 @@
 #include <oriel/coll/reduce.h>
 #include <oriel/coll/team.h>
 
+#include "comm/comm.h"
 #include "kernels/coll.h"
 #include "tool.h"
 #include "util/util.h"
@@ -139,6 +140,8 @@ static void begin(struct tool_job *job)
 				     .least = ONCE_FIRST / 2 };
 	if (job->peers[ORI_PLAN_QUEUED])
 		cells->none = "cells need ranks that all map each other";
+	else if (ori_facts_lack_atomics(job->comm->facts, job->nranks))
+		cells->none = "cells need atomics between the GPUs";
 	if (job->nranks <= 2)
 		once->none = "with two ranks pieces move as much, and need a round more";
 	if (job->nranks == 1)
@@ -155,6 +158,11 @@ int tool_kernel_sweep(struct tool_job *job)
 	if (cells->none && once->none)
 		return 0;
 	err = open_bed(&b, !cells->none);
+	if (err && !oriel_comm_status(job->comm)) {
+		/* No team, on all ranks.  What was measured before is kept. */
+		cells->none = once->none = "the team could not be created";
+		err = 0;
+	}
 	if (!err && !cells->none)
 		err = tool_limit_sweep(job, cells, 64, ORI_TUNE_CELLS_MAX, 4, gather, &b);
 	if (!err && !once->none)

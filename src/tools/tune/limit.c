@@ -39,6 +39,10 @@ int tool_limit_sweep(struct tool_job *job, struct tool_limit *l, uint64_t first,
 	for (uint64_t bytes = first; !err && bytes <= last && l->n < TOOL_STEPS; bytes *= times) {
 		struct tool_step *s = &l->step[l->n];
 
+		if (job->elapsed_s > job->ways_s) { /* rank 0's clock: the same on all ranks */
+			l->late = 1;
+			break;
+		}
 		s->bytes = bytes;
 		err = measure(&w, s);
 		if (!err && !tool_step_is_guessed(l, s))

@@ -241,6 +241,7 @@ static int run(struct tool_job *job)
 	job->reps = job->opt->quick ? 7 : 11;
 	job->sample_us = job->opt->quick ? 3000 : 8000;
 	job->limit_s = job->opt->quick ? 35 : 1800;
+	job->ways_s = job->limit_s + (job->opt->quick ? 15 : 120);
 	set_sizes(job);
 	ori_tune_key(job->comm, &key);
 	if (job->rank == 0)

@@ -33,6 +33,8 @@ static void report_limit(const char *what, const struct tool_limit *l)
 	char size[24];
 
 	ori_bytes_text(l->bytes, size, sizeof(size));
+	if (l->late)
+		printf("# %s: no time was left for longer sizes\n", what);
 	if (l->none)
 		printf("# %s: nothing to tune, because %s\n", what, l->none);
 	else if (!l->bytes)
@@ -48,6 +50,8 @@ static void report_long(const char *what, const struct tool_limit *l)
 	char size[24];
 
 	ori_bytes_text(l->bytes, size, sizeof(size));
+	if (l->late)
+		printf("# %s: no time was left for longer sizes\n", what);
 	printf("# %s: shorter than %s %s, longer by a kernel of their own (%s)\n", what, size,
 	       l->below, l->bytes == l->guess + 1 ? "the first guess" : "measured");
 }

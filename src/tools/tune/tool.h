@@ -75,6 +75,7 @@ struct tool_limit {
 	uint64_t guess, bytes;     /* the limit: by the first guess, and tuned */
 	uint64_t least;            /* the limit if even the smallest size is above it */
 	int n;                     /* sizes that were measured, ascending */
+	int late;                  /* no time was left for longer ones */
 	struct tool_step {
 		uint64_t bytes;
 		struct tool_time below, above;
@@ -104,6 +105,7 @@ struct tool_job {
 	int reps;
 	double sample_us; /* intended time of a sample */
 	double limit_s;   /* after this time no new search begins */
+	double ways_s;    /* after this time no more sizes of limits */
 };
 
 /* Value of `which` below for all peers.  ORI_PLAN_MAPPED, ORI_PLAN_QUEUED: only these. */
