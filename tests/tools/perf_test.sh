@@ -181,7 +181,10 @@ for bad in "" fly "put get" "put -b 0" "put -b 8X" "put -b 64 -e 8" "put -f 1" "
 	"allgather --in-kernel --algorithm ring" \
 	"allreduce --in-kernel --explain" "allgather --policy slow" "all --line" "put --line" \
 	"alltoall --line" "broadcast --in-kernel --line" "all --windows" "put --windows" \
-	"allgather --windows" "allreduce --windows --in-kernel"; do
+	"allgather --windows" "allreduce --windows --in-kernel" "put --split skew" \
+	"alltoall --split random" "alltoallv --algorithm ring" "broadcast --policy fastest" \
+	"allreduce --explain" "all --explain" "alltoallv --graph --device cuda" \
+	"put --graph --device cuda"; do
 	# shellcheck disable=SC2086 # words on purpose
 	want 2 "$perf" $bad
 	[ "$(wc -l <"$dir/err")" -eq 1 ] || fail "not one line for '$bad'"

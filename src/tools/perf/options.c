@@ -368,6 +368,30 @@ static int check_line(const struct perf_options *o)
 		       usage("--line is for packet, allgather, alltoall, allreduce, not", op->name);
 }
 
+/* Flags of some operations, which others would ignore. */
+static int check_operation(const struct perf_options *o)
+{
+	static const char *const gathers[] = { "allgather", NULL };
+	static const char *const uneven[] = { "alltoallv", NULL };
+	static const char *const planned[] = { "allgather", "alltoall", "alltoallv", NULL };
+	static const char *const captured[] = { "allgather", "broadcast", "allreduce",
+						"reducescatter", NULL };
+	const char *op = o->op ? o->op->name : "all";
+
+	if (o->split && find_word(uneven, op) < 0)
+		return usage("--split is for alltoallv, not", op);
+	if (o->algorithm && find_word(gathers, op) < 0)
+		return usage("--algorithm is for allgather, not", op);
+	if (o->policy && find_word(gathers, op) < 0)
+		return usage("--policy is for allgather, not", op);
+	if (o->explain && find_word(planned, op) < 0)
+		return usage("--explain is for allgather, alltoall, alltoallv, not", op);
+	if (o->graph && find_word(captured, op) < 0)
+		return usage("--graph is for allgather, broadcast, allreduce, reducescatter, not",
+			     op);
+	return 0;
+}
+
 /* Flags that need, or exclude, another. */
 static int check_together(const struct perf_options *o)
 {
@@ -385,7 +409,9 @@ static int check_together(const struct perf_options *o)
 	if (o->in_windows && !(o->op && o->op->windowed))
 		return usage("--windows is for broadcast, allreduce, reducescatter, not",
 			     o->op ? o->op->name : "all");
-	return o->in_kernel ? check_in_kernel(o) : 0;
+	if (o->in_kernel && check_in_kernel(o))
+		return 2;
+	return check_operation(o);
 }
 
 int perf_options_parse(int argc, char **argv, struct perf_options *o)
