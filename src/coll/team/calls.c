@@ -127,9 +127,12 @@ static int count_blocks(const struct oriel_team *t, const struct ori_terms *call
 								t->dev.channels;
 	uint64_t least = ORI_COLL_BLOCK_BYTES, blocks;
 
-	/* a block with less sends to every rank of a node */
+	/*
+	 * A block with less sends to every rank of a node.  Shares are rounded up to 64 bytes, so
+	 * the last block has up to 64 less for each other one.
+	 */
 	if (t->by_nodes && bytes >= ORI_NODES_BYTES && call->kind != ORI_COLL_REDUCESCATTER)
-		least = ORI_NODES_BYTES;
+		least = ORI_NODES_BYTES + (uint64_t)64 * GPU_CHANNELS;
 	blocks = bytes / least;
 	if (call->refused || blocks < 1 || !t->comm->device->separate)
 		return 1;
