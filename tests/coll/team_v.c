@@ -41,10 +41,14 @@ ORIEL_KERNEL(exchange_kernel, struct args)
 	return err;
 }
 
+/* Which sizes there are. */
+enum shape { ANY, EDGES, ONE_IS_LONG };
+
 struct job {
 	struct bed bed;
 	struct oriel_team *team;
 	struct args args;
+	enum shape shape;
 };
 
 static void open_job(struct job *j, struct rank_env *env, uint64_t team_slot, uint64_t bytes)
@@ -81,12 +85,16 @@ static int launch(struct job *j, int nblocks, int nthreads)
 	return err ? err : synced;
 }
 
-/* Nothing, everything, or anything between. */
+/* Nothing, everything, or anything between; or sizes around the longest that goes in cells. */
 static uint64_t size_of(const struct job *j, int block, int from, int to)
 {
 	uint64_t x = model_mix(j->bed.seed + ((uint64_t)block << 20) + ((uint64_t)from << 30) +
 			       ((uint64_t)to << 40));
 
+	if (j->shape == EDGES && j->args.team.cell_bytes)
+		return ori_v_short(&j->args.team) - 1 + x % 3;
+	if (j->shape == ONE_IS_LONG)
+		return from == j->bed.env->nranks - 1 && to == 0 ? j->args.slot : x % 9;
 	return x % 4 == 0 ? 0 : x % 4 == 1 ? j->args.slot : (x >> 8) % (j->args.slot + 1);
 }
 
@@ -188,6 +196,25 @@ static void sizes_rank(struct rank_env *env)
 TEST(random_sizes)
 {
 	both_ways(rows, ORI_COUNT(rows), sizes_rank);
+}
+
+/* Short messages come in cells, and long ones in rounds after them. */
+static void short_and_long_rank(struct rank_env *env)
+{
+	struct job j;
+
+	open_job(&j, env, 8192, 400000);
+	for (int i = 0; i < 6 && !check_failures; i++) {
+		j.shape = i < 2 ? EDGES : i < 4 ? ONE_IS_LONG : ANY;
+		j.args.calls = 1 + i % 3;
+		exchange(&j, i < 2 ? 4200 : 10000, 1, 1 + i % 4);
+	}
+	close_job(&j);
+}
+
+TEST(short_and_long_messages)
+{
+	both_ways(rows, ORI_COUNT(rows), short_and_long_rank);
 }
 
 /* The smallest slot of a team: the sizes leave no room for data in the first round. */

@@ -5,26 +5,20 @@
  * The first round shows the sizes, the largest of them, and the first piece of each message.  All
  * ranks then know how many rounds the longest message of any pair takes.  So a call is one round
  * if its longest message is at most (slot - sizes) / ranks.
+ *
+ * A team with cells begins with the short round of coll_v_cells.h, which moves the short messages
+ * too.  If some are long, rounds of slots move those, from their start.
  */
 #ifndef ORIEL_DEVICE_COLL_V_H
 #define ORIEL_DEVICE_COLL_V_H
 
-#include "coll.h"
+#include "coll_v_cells.h"
 
-/* The arguments of a call. */
-struct ori_coll_v {
-	const uint8_t *send;
-	uint8_t *recv;
-	const uint64_t *send_bytes;
-	uint64_t *recv_bytes;
-	uint64_t slot; /* bytes from one rank's data to the next */
-	uint64_t most; /* the largest size: of this rank, after the first round of all */
-};
-
-/* What of a message lies in the piece at `at`. */
-ORIEL_DEV uint64_t ori_coll_v_part(uint64_t bytes, uint64_t at, uint64_t piece)
+/* What of a message lies in the piece at `at`.  Nothing if it has come in cells. */
+ORIEL_DEV uint64_t ori_coll_v_part(const struct ori_coll_v *v, uint64_t bytes, uint64_t at,
+				   uint64_t piece)
 {
-	return at < bytes ? ori_coll_least(bytes - at, piece) : 0;
+	return at < bytes && bytes > v->came ? ori_coll_least(bytes - at, piece) : 0;
 }
 
 /* Room for the sizes of a rank and their largest, in the first round. */
@@ -57,10 +51,8 @@ ORIEL_DEV int ori_coll_v_meet(struct ori_exchange *x, const struct ori_coll_v *v
 {
 	struct ori_trace_note n = ori_coll_note(x->team, x->g, x->channel, &x->call,
 						ORIEL_TRACE_ROUND);
-	int err = x->first && x->team->cell_bytes ? ori_terms_meet(x) : 0;
+	int err = ori_exchange_meet_sized(x, parts, v->send_bytes, at);
 
-	if (!err)
-		err = ori_exchange_meet_sized(x, parts, v->send_bytes, at);
 	ori_trace_end(&x->team->win.comm, x->g, n, err);
 	return err;
 }
@@ -75,7 +67,7 @@ ORIEL_DEV void ori_coll_v_stage(const struct ori_exchange *x, const struct ori_c
 		if (r != x->team->win.comm.rank)
 			ori_coll_copy(p.g, ori_exchange_slot(x) + (uint32_t)r * piece,
 				      v->send + (uint64_t)(uint32_t)r * v->slot + at,
-				      ori_coll_v_part(v->send_bytes[r], at, piece));
+				      ori_coll_v_part(v, v->send_bytes[r], at, piece));
 }
 
 ORIEL_DEV void ori_coll_v_take(const struct ori_exchange *x, const struct ori_coll_v *v,
@@ -89,7 +81,7 @@ ORIEL_DEV void ori_coll_v_take(const struct ori_exchange *x, const struct ori_co
 	for (r = p.first; r < from.n; r += p.step)
 		ori_coll_copy(p.g, v->recv + (uint64_t)(uint32_t)r * v->slot + at,
 			      ori_source(&from, r),
-			      ori_coll_v_part(v->recv_bytes[r], at, parts.piece));
+			      ori_coll_v_part(v, v->recv_bytes[r], at, parts.piece));
 }
 
 /* Called by the group: its sizes, and the largest of them, for all ranks. */
@@ -142,17 +134,13 @@ ORIEL_DEV int ori_coll_v_begin(struct ori_exchange *x, struct ori_coll_v *v, uin
 	return err;
 }
 
+/* In a team with cells only what has not come in them. */
 ORIEL_DEV_LONG int ori_coll_v_run(struct ori_exchange *x, struct ori_coll_v *v)
 {
-	uint64_t first = ori_coll_v_first(x->team, v->slot), at, piece;
+	uint64_t first = x->first ? ori_coll_v_first(x->team, v->slot) : 0, at, piece;
+	int err = x->first ? ori_coll_v_begin(x, v, first) : 0;
 	struct ori_parts parts;
-	int err;
 
-	if (x->team->cell_bytes) {
-		ori_terms_send(x);
-		ori_team_wake(x->team);
-	}
-	err = ori_coll_v_begin(x, v, first);
 	if (err)
 		return err;
 	piece = v->most > first ?
@@ -174,7 +162,8 @@ ORIEL_DEV_LONG int ori_coll_v_run(struct ori_exchange *x, struct ori_coll_v *v)
 ORIEL_DEV int ori_coll_v_call(const struct oriel_team_dev *team, struct oriel_group g, int channel,
 			      struct ori_terms *call, struct ori_coll_v *v)
 {
-	struct ori_exchange x;
+	struct ori_exchange x, copy;
+	struct ori_coll_v rest;
 	int r, err;
 
 	/* any thread of the group may have written the sizes */
@@ -188,7 +177,16 @@ ORIEL_DEV int ori_coll_v_call(const struct oriel_team_dev *team, struct oriel_gr
 	err = ori_exchange_begin(&x, team, g, (uint32_t)channel, call);
 	if (err)
 		return err;
-	return call->refused ? ori_coll_compare(&x) : ori_coll_v_run(&x, v);
+	if (call->refused)
+		return ori_coll_compare(&x);
+	if (team->cell_bytes) {
+		err = ori_v_round(&x, v);
+		if (err || !v->most)
+			return err;
+	}
+	copy = x; /* see exchange.h */
+	rest = *v;
+	return ori_coll_v_run(&copy, &rest);
 }
 
 ORIEL_DEV int oriel_coll_alltoallv(const struct oriel_team_dev *team, struct oriel_group g,
@@ -207,6 +205,7 @@ ORIEL_DEV int oriel_coll_alltoallv(const struct oriel_team_dev *team, struct ori
 	v.recv_bytes = recv_bytes;
 	v.slot = slot_bytes;
 	v.most = 0;
+	v.came = 0;
 	err = ori_coll_v_call(team, g, channel, &call, &v);
 	ori_trace_end(&team->win.comm, g, n, err);
 	return err;
