@@ -115,13 +115,14 @@ test: deps-test deps-python build-release
 	$(call ctest,release) -LE '^(long|shmem|documents)$$'
 	@$(call configure,tsan)
 	@$(call build,tsan,$(tsan_targets))
-	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](packet|queue_threads|soft_threads)$$|^documents[.]fault_race$$'
+	$(call ctest,tsan) -R '$(order)|^coll.*[.]threads$$|^unit[.](packet|queue_threads|soft_place_copy|soft_threads)$$|^documents[.]fault_race$$'
 
-# What of the contract suite is about memory order; the rest of it under ThreadSanitizer is in test-full.
+# What of the contract suite is about memory order.  Under ThreadSanitizer the rest of it is in
+# test-full, except tsan_later.
 order = ^contract[.](order|put|barrier|signal)([.]mlx5)?$$
 # In test-slow: what mostly waits for deadlines, or has no order that other themes do not have.
 tsan_later = ^contract[.](atomic_typed|comms|failure|failure_lines|host_ops_refused|launch|memory|subset|who)$$
-tsan_targets = contract_tests unit_packet unit_queue_threads unit_soft_threads coll_allgather coll_alltoallv coll_reduce \
+tsan_targets = contract_tests unit_packet unit_queue_threads unit_soft_place_copy unit_soft_threads coll_allgather coll_alltoallv coll_reduce \
 	coll_team coll_team_mix coll_team_v coll_lines coll_litmus coll_cards coll_nodes coll_nodes_host faults_race
 
 # What the documents say: their commands and output, quotations, programs with a fault.
@@ -156,9 +157,9 @@ empty :=
 space := $(empty) $(empty)
 
 # Under AddressSanitizer only in test-slow: tests that wait for deadlines or look for order, long ones
-# of collectives and packets, and rows of the contract suite on an unordered fabric, the fake
-# driver and the stub of mlx5.  Their code runs in other tests too.  CTest ignores a pattern of ten
-# parentheses or more.
+# of collectives and packets, the contract themes line, path, staged, launch, barrier and large, and
+# rows of the contract suite on an unordered fabric, the fake driver and the stub of mlx5.  Their code
+# runs in other tests too.  CTest ignores a pattern of ten parentheses or more.
 asan_later = ^(contract[.](order|failure|failure_lines|subset|path|line|packet|large|staged|launch|barrier)([.].*)?|contract[.].*[.](fabric|cuda|mlx5)|coll[.](reduce_windows[.]harsh|scatter_windows.*|allgather|allgather_requests|alltoallv|alltoallv_random|alltoallv_errors|team|team_stuck.*|lines.*|reduce_errors[.].*)|unit[.]last_error|shmem[.]ends_.*|tools[.](run_mps|doctor|info)_test|fault[.](late_reports|late_memory|told_last)|tools[.]queued_test|(mutants|campaign|sim)[.](run|seeds))$$
 
 # On aarch64 the search for leaks walks the whole address space of the sanitizer's heap: 4 s of

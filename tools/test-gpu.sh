@@ -191,7 +191,8 @@ suite_graph() {
 		straight_between short_and_long every_type more_than queued_ranks \
 		calls_that_differ another_call
 	run_beside coll.scatter_windows 120 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
-		a_reduce_scatter a_broadcast every_type more_than all_kinds another_call
+		a_reduce_scatter_between a_broadcast_between every_type more_than all_kinds \
+		another_call
 	run_beside coll.nodes_host 120 "${on_gpu[@]}" "$bin/cuda_host_nodes_host"
 	run_beside coll.alltoallv_random 180 "${on_gpu[@]}" A2A_CALLS=20 \
 		"$bin/cuda_host_alltoallv_random" random_splits
@@ -201,12 +202,18 @@ suite_graph() {
 		run cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
 	run coll.team_stuck 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_late_rank an_abort
+	run coll.scatter_windows.late 60 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
+		a_late_rank
 	stop_mps
 	start_mps
 	run cuda.failure.killed 60 "$bin/cuda_failure" killed
 	stop_mps
 	start_mps
 	run coll.team_stuck.killed 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_dead_rank
+	stop_mps
+	start_mps
+	run coll.scatter_windows.killed 60 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
+		a_dead_rank
 	stop_mps
 	# Thread ranks: as in suite_contract, not under MPS.
 	run cuda.graph.threads 60 "$bin/cuda_graph" graphs_of_2_threads graphs_of_4_threads

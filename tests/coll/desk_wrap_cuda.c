@@ -60,8 +60,9 @@ static void wrap_rank(struct rank_env *env)
 			bed_allreduce(&b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, COUNT, 0, k % 2);
 			bed_broadcast(&b, BYTES, 0, k % env->nranks);
 			bed_allreduce(&b, ORIEL_TYPE_INT32, ORIEL_REDUCE_MAX, 10, 0, 0);
-			bed_reducescatter(&b, ORIEL_TYPE_INT32, ORIEL_REDUCE_SUM, COUNT / 2 / 3, 0,
-					  0);
+			bed_reducescatter(&b, ORIEL_TYPE_INT32, ORIEL_REDUCE_SUM,
+					  COUNT / (unsigned)env->nranks, 0, 0);
+			CHECK_EQ(ori_team_last_way(env->comm), ORI_NODE_STAGED);
 		}
 		CHECK_EQ(calls_of(env), counts[i] + 12); /* it has wrapped */
 	}

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/coll/large_long.c - every collective with blocks above 2^31 bytes, between two processes:
- * the host's calls, then those inside a kernel.  Every byte that comes is compared.
+ * the host's calls, then those inside a kernel.  Every byte that comes is compared.  The host's
+ * all-to-all-v: alltoallv_random.c with A2A_LARGE.
  *
- * What is sent, and what should come, is one pattern of 16 MiB that is mapped again and again.  Its
- * length divides no power of two, so a truncated size or offset finds other bytes.  Only received
- * data take memory of their own: 4 GiB per rank.
+ * What is sent, and what should come, is one pattern of 16 MiB that is mapped again and again.  No
+ * power of two is a multiple of its length, so a truncated size or offset finds other bytes.  Only
+ * received data take memory of their own: 4 GiB per rank.
  */
 #include <sys/mman.h>
 #include <unistd.h>
