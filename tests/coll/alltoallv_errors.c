@@ -7,6 +7,7 @@
  * rank that does not call ends the call of the others.
  */
 #include <sched.h>
+#include <signal.h>
 
 #include "alltoallv_bed.h"
 
@@ -270,6 +271,46 @@ TEST(a_rank_that_does_not_come_fails_the_request)
 
 	o.processes = bed_on_cuda();
 	ranks_run(&o, absent_rank, ranks_shared(sizeof(struct gate)));
+}
+
+/* Rank 1 dies while the others are in the call, or come to it. */
+static void dying_rank(struct rank_env *env)
+{
+	struct oriel_alltoallv_options o = ORIEL_ALLTOALLV_OPTIONS_INIT;
+	struct bed b;
+
+	o.slot_bytes = 100000;
+	REQUIRE_OK(bed_open(&b, env, &o, sizes_some, 2));
+	bed_call(&b, BED_BUFFER);
+	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+	if (env->rank == 1) {
+		raise(SIGKILL);
+		return;
+	}
+	CHECK_EQ(call_status(&b), ORIEL_EPEER);
+	CHECK_HAS(oriel_last_error(), "rank 1");
+	CHECK_EQ(call_status(&b), ORIEL_EPEER); /* at once */
+	(void)oriel_alltoallv_destroy(b.request);
+	free(b.host);
+	free(b.sent);
+	free(b.landed);
+}
+
+TEST(a_dead_rank_ends_the_call)
+{
+	static const char *const topologies[] = { NULL, "2x2", "4x1" };
+	struct ranks_options o = { .nranks = 4, .deadline_s = 60, .timeout_s = 30 };
+
+#if defined(__SANITIZE_THREAD__)
+	check_skip("ThreadSanitizer does not see what orders processes");
+	return;
+#endif
+	o.processes = 1;
+	o.expect_killed = 1u << 1;
+	for (size_t i = 0; i < ORI_COUNT(topologies) && !check_failures; i++) {
+		o.topology = topologies[i];
+		ranks_run(&o, dying_rank, NULL);
+	}
 }
 
 static void aborting_rank(struct rank_env *env)
