@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/coll/litmus.c - memory order of what moves data without a meeting of its own: packets,
- * lines, paths and collectives that are held open, by the million.
+ * lines, paths and collectives, by the million.
  *
  * Nothing but the calls themselves orders the ranks, and every word is checked.  A torn cell, a
  * cell taken early, data behind its signal or a credit given early shows as a wrong word.  C for
@@ -253,4 +253,154 @@ static void collectives_rank(struct rank_env *env)
 TEST(collectives_held_open)
 {
 	bed_both_ways(groups, ORI_COUNT(groups), collectives_rank);
+}
+
+/* ---- calls of a team, one after the other ---------------------------------------------------- */
+
+struct call_args {
+	struct oriel_team_dev team;
+	uint64_t *sizes, *send, *recv, *wrong; /* 2 n words; n blocks of `words` each; one */
+	int32_t rounds, words;
+};
+
+ORIEL_DEV uint64_t word_from(uint64_t round, int from, uint64_t k)
+{
+	return (round * 64u + (uint32_t)from) * 0x9e3779b97f4a7c15ull + k;
+}
+
+/* Words that go from one rank to another. */
+ORIEL_DEV uint64_t words_between(const struct call_args *a, uint64_t round, int from, int to)
+{
+	return word_from(round, from, (uint32_t)to * 77u) % 1009u % ((uint32_t)a->words + 1u);
+}
+
+ORIEL_DEV void fill_calls(const struct call_args *a, struct oriel_group g, uint64_t round)
+{
+	uint64_t n = (uint32_t)a->team.win.comm.nranks, words = (uint32_t)a->words, k;
+	int me = a->team.win.comm.rank;
+
+	for (k = g.thread; k < n * words; k += g.size) {
+		a->send[k] = word_from(round, me, k);
+		a->recv[k] = k < words && round % n == (uint32_t)me ? a->send[k] : 0;
+	}
+	for (k = g.thread; k < n; k += g.size)
+		a->sizes[k] = 8u * words_between(a, round, me, (int)k);
+}
+
+ORIEL_DEV int make_call(const struct call_args *a, struct oriel_group g, uint64_t round)
+{
+	const struct oriel_team_dev *t = &a->team;
+	uint64_t bytes = 8u * (uint64_t)(uint32_t)a->words;
+	int n = t->win.comm.nranks;
+
+	switch (round / (uint32_t)n % 4u) {
+	case 0:
+		return oriel_coll_alltoallv(t, g, 0, a->send, a->sizes, a->recv, a->sizes + n,
+					    bytes);
+	case 1:
+		return oriel_coll_broadcast(t, g, 0, a->recv, bytes, (int)(round % (uint32_t)n));
+	case 2:
+		return oriel_coll_reducescatter(t, g, 0, a->send, a->recv, (uint32_t)a->words,
+						ORIEL_TYPE_UINT64, ORIEL_REDUCE_SUM);
+	default:
+		return oriel_coll_allgather(t, g, 0, a->send, a->recv, bytes);
+	}
+}
+
+/* The word that must have come to recv[k]; 0: none has. */
+ORIEL_DEV uint64_t want_word(const struct call_args *a, uint64_t round, uint64_t k)
+{
+	uint64_t n = (uint32_t)a->team.win.comm.nranks, words = (uint32_t)a->words, sum = 0;
+	int me = a->team.win.comm.rank, from = (int)(k / words), root = (int)(round % n), r;
+	uint64_t mine = (uint32_t)me * words;
+
+	switch (round / n % 4u) {
+	case 0:
+		if (k % words < words_between(a, round, from, me))
+			return word_from(round, from, mine + k % words);
+		return k < words && root == me ? word_from(round, me, k) : 0;
+	case 1:
+		return k < words ? word_from(round, root, k) : 0;
+	case 2:
+		for (r = 0; r < (int)n && k < words; r++)
+			sum += word_from(round, r, mine + k);
+		return sum;
+	default:
+		return word_from(round, from, k % words);
+	}
+}
+
+ORIEL_DEV uint64_t wrong_calls(const struct call_args *a, struct oriel_group g, uint64_t round)
+{
+	uint64_t n = (uint32_t)a->team.win.comm.nranks, k, wrong = 0;
+	int me = a->team.win.comm.rank;
+
+	for (k = g.thread; k < n * (uint32_t)a->words; k += g.size)
+		wrong += a->recv[k] != want_word(a, round, k);
+	for (k = g.thread; k < n && round / n % 4u == 0; k += g.size)
+		wrong += a->sizes[n + k] != 8u * words_between(a, round, (int)k, me);
+	return wrong;
+}
+
+ORIEL_KERNEL(calls_kernel, struct call_args)
+{
+	struct oriel_group g = oriel_group_block();
+	uint64_t i, wrong = 0;
+	int err = 0;
+
+	for (i = 0; i < (uint64_t)a->rounds && !err; i++) {
+		fill_calls(a, g, i);
+		err = make_call(a, g, i);
+		if (err)
+			break;
+		wrong += wrong_calls(a, g, i);
+		err = oriel_group_sync(g);
+	}
+	if (wrong)
+		(void)ori_fetch_add_acq_rel_sys(a->wrong, wrong);
+	return err;
+}
+
+static void make_calls(struct rank_env *env, struct job *j, int words, int rounds, int threads)
+{
+	uint64_t n = (uint64_t)env->nranks, wrong = 0;
+	struct call_args a;
+
+	memset(&a, 0, sizeof(a));
+	a.team = j->args.team;
+	a.wrong = (uint64_t *)(void *)j->bed.memory;
+	a.sizes = a.wrong + 1;
+	a.send = a.sizes + 2 * n;
+	a.recv = a.send + n * (uint64_t)words;
+	a.rounds = rounds;
+	a.words = words;
+	REQUIRE_OK(oriel_copy(env->comm, a.wrong, &wrong, sizeof(wrong)));
+	REQUIRE_OK(oriel_launch(env->comm, &calls_kernel, 1, threads, &a, sizeof(a), NULL));
+	REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
+	REQUIRE_OK(oriel_copy(env->comm, &wrong, a.wrong, sizeof(wrong)));
+	CHECK_EQ(wrong, 0);
+	if (env->rank == 1)
+		printf("  %d calls of %d words, %d threads: %llu wrong words\n", rounds, words,
+		       threads, (unsigned long long)wrong);
+}
+
+/* Short ones, and some that move more than a cell's place holds. */
+static void calls_rank(struct rank_env *env)
+{
+	int real = bed_on_cuda() && !fake_cuda_kernel, rounds = rounds_of_test() / 4;
+	int fewer = env->nranks > 2 && !real && rounds > 25000 ? 4 : 1; /* as above */
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.slot_bytes = 16384;
+	open_job(&j, env, &o, 200000);
+	make_calls(env, &j, 5, rounds / fewer, real ? 32 : 1);
+	make_calls(env, &j, 100, rounds / 10 / fewer, real ? 128 : 1);
+	make_calls(env, &j, 1000, rounds / 100 / fewer, real ? 512 : 1);
+	close_job(&j);
+}
+
+TEST(calls_in_a_row)
+{
+	bed_both_ways(groups, ORI_COUNT(groups), calls_rank);
 }
