@@ -43,7 +43,9 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &job.nranks);
 	bench_pin(job.rank);
-	err = reduce_run(&job, "mpi", argc > 1 ? argv[1] : NULL);
+	err = reduce_memory(&job);
+	if (!err)
+		err = reduce_run(&job, "mpi", argc > 1 ? argv[1] : NULL);
 	if (err)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	MPI_Finalize();

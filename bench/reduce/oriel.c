@@ -2,8 +2,9 @@
 /*
  * bench/reduce/oriel.c - all-reduce, reduce-scatter and broadcast of the host with Oriel.
  *
- * Usage, under oriel-run:  oriel_reduce [allreduce | reducescatter | broadcast]
- * Buffers are malloc memory, as with MPI.  Rank 0 prints lines "oriel_allreduce8_64k value us".
+ * Usage, under oriel-run:  oriel_reduce [windows] [allreduce | reducescatter | broadcast]
+ * Buffers are malloc memory, as with MPI, or lie in a window.  Rank 0 prints lines
+ * "oriel_allreduce8_64k value us", or "windows_allreduce8_64k value us".
  */
 #include <oriel/coll.h>
 #include <oriel/oriel.h>
@@ -37,18 +38,38 @@ static int slowest(const struct reduce_job *j, double *us, int n)
 			       NULL);
 }
 
+/* oriel_finalize() destroys the window. */
+static int window_memory(struct reduce_job *j)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+	struct oriel_window *window;
+	int err;
+
+	o.bytes = 2 * REDUCE_MOST;
+	err = oriel_window_create(j->context, &o, &window);
+	if (err)
+		return err;
+	j->send = oriel_window_buffer(window);
+	j->recv = j->send + REDUCE_MOST / sizeof(float);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct reduce_job job = { .call = call, .meet = meet, .slowest = slowest };
+	int windows = argc > 1 && !strcmp(argv[1], "windows");
 	struct oriel_comm *comm;
 	int err = oriel_init(&comm);
 
 	if (err)
 		return 1;
+	argv += windows;
 	job.context = comm;
 	job.rank = oriel_comm_rank(comm);
 	job.nranks = oriel_comm_size(comm);
 	bench_pin(job.rank);
-	err = reduce_run(&job, "oriel", argc > 1 ? argv[1] : NULL);
+	err = windows ? window_memory(&job) : reduce_memory(&job);
+	if (!err)
+		err = reduce_run(&job, windows ? "windows" : "oriel", argv[1]);
 	return oriel_finalize(comm) || err;
 }

@@ -2,9 +2,8 @@
 /*
  * bench/reduce/reduce.h - the cases of bench/reduce and their loop.
  *
- * Oriel and Open MPI are measured by the same loop over the same memory.  A case prints two
- * figures: the median of the timed loops, and the least, which says more on a busy machine.  Both
- * are of the slowest rank.  This file uses neither library.
+ * Oriel and Open MPI are measured by the same loop.  A case prints the median of the timed loops,
+ * and the least; both are of the slowest rank.  This file uses neither library.
  */
 #ifndef ORI_BENCH_REDUCE_H
 #define ORI_BENCH_REDUCE_H
@@ -31,11 +30,12 @@ static const struct reduce_size reduce_sizes[] = {
 	{ "4m", 4u << 20, 4 },
 };
 #define REDUCE_SIZES (sizeof(reduce_sizes) / sizeof(reduce_sizes[0]))
+#define REDUCE_MOST ((size_t)4 << 20)
 
 struct reduce_job {
 	int rank, nranks;
-	void *context; /* of the library that is measured */
-	float *send, *recv;
+	void *context;      /* of the library that is measured */
+	float *send, *recv; /* REDUCE_MOST bytes each */
 	/* each returns 0 on success */
 	int (*call)(const struct reduce_job *, enum reduce_op, size_t count);
 	int (*meet)(const struct reduce_job *);
@@ -95,23 +95,24 @@ static inline int reduce_case(struct reduce_job *j, const char *who, enum reduce
 	return 0;
 }
 
+/* Memory as programs have it.  It goes with the process. */
+static inline int reduce_memory(struct reduce_job *j)
+{
+	j->send = malloc(REDUCE_MOST);
+	j->recv = malloc(REDUCE_MOST);
+	return !j->send || !j->recv;
+}
+
 /* All cases, or those whose operation is named. */
 static inline int reduce_run(struct reduce_job *j, const char *who, const char *only)
 {
-	size_t most = reduce_sizes[REDUCE_SIZES - 1].bytes;
 	int err = 0;
 
-	j->send = malloc(most);
-	j->recv = malloc(most);
-	if (!j->send || !j->recv)
-		return 1;
-	memset(j->recv, 0, most); /* the pages exist */
+	memset(j->recv, 0, REDUCE_MOST); /* the pages exist */
 	for (int op = 0; !err && op < REDUCE_OPS; op++)
 		for (size_t i = 0; !err && i < REDUCE_SIZES; i++)
 			if (!only || !strcmp(only, reduce_names[op]))
 				err = reduce_case(j, who, (enum reduce_op)op, &reduce_sizes[i]);
-	free(j->send);
-	free(j->recv);
 	return err;
 }
 

@@ -1,38 +1,93 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
+# Measures all-reduce, reduce-scatter and broadcast of the host on the CPU, and in the same run those
+# of Open MPI, with 2 and 8 ranks on two cores.
 #
-# bench/reduce/run.sh [BUILD] - all-reduce, reduce-scatter and broadcast of Oriel beside Open MPI,
-# with 2 and 8 ranks on two cores.
-# BUILD is a build folder (default build/release).  Prints one line per case: the least time of each
-# in us, and their ratio.  Run it on an idle machine.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-bin=${1:-build/release}/bin
-mpirun=$(command -v mpirun || true)
-[ -x "$bin/versus_mpi_reduce" ] || mpirun=
-[ -n "$mpirun" ] || echo "# no Open MPI: tools/deps.sh bench installs it"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-for n in 2 8; do
-	timeout 300 "$bin/oriel-run" -n $n "$bin/oriel_reduce" >>"$log"
-	[ -z "$mpirun" ] ||
-		timeout 300 "$mpirun" --allow-run-as-root --oversubscribe --bind-to none -np $n \
-			"$bin/versus_mpi_reduce" >>"$log"
+# Usage: bench/reduce/run.sh [BUILD_DIR] [--out DIR] [--reps N]
+#   BUILD_DIR   where bin/ is (default build/release)
+#   --out       gets reduce.log (raw figures, one per line) and table.md (default BUILD_DIR/reduce)
+#   --reps      interleaved repetitions of everything (default 7)
+#
+# Every program checks its results.  Oriel is measured with malloc memory, as Open MPI is, and with
+# buffers in windows.  A figure is the median over the repetitions, with the smallest and the largest
+# beside it; ratios are ratios of medians.
+# Exit status: 0; 1 something was not measured; 2 bad command line or nothing built.
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$root/build/release out='' reps=7
+name=bench/reduce/run.sh
+command_line="$name $*"
+# shellcheck source=bench/common.sh
+. "$root/bench/common.sh"
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--out | --reps)
+		[ $# -gt 1 ] || die "no value after $1"
+		[ "$1" = --out ] && out=$2 || reps=$2
+		shift
+		;;
+	-*) die "unknown flag $1" ;;
+	*) build=$1 ;;
+	esac
+	shift
 done
-awk '$1 ~ /_least$/ {
-	who = $1; sub(/_.*/, "", who)
-	what = $1; sub(/^[a-z]*_/, "", what); sub(/_least$/, "", what)
-	us[who, what] = $2
-	if (!(what in seen)) { seen[what] = 1; order[++n] = what }
+[[ $reps =~ ^[1-9][0-9]*$ ]] || die "--reps takes a number from 1"
+out=${out:-$build/reduce}
+bin=$build/bin
+for program in oriel-run oriel_reduce; do
+	[ -x "$bin/$program" ] || die "$bin/$program is missing: build first"
+done
+mkdir -p "$out" || die "cannot make $out"
+log=$out/reduce.log
+: >"$log" || die "cannot write $log"
+export ORIEL_TUNE_FILE=none ORIEL_TIMEOUT=100
+
+say_machine "$command_line"
+[ "$busy" -le 5 ] || say "# WARNING: the machine is not idle: these figures say nothing"
+mpirun=$(command -v mpirun || true)
+if [ ! -x "$bin/versus_mpi_reduce" ] || [ -z "$mpirun" ]; then
+	mpirun=''
+	say "# Open MPI is not measured: no mpicc or mpirun when this was built (tools/deps.sh bench)"
+fi
+for ((rep = 1; rep <= reps; rep++)); do
+	for n in 2 8; do
+		measure "$rep" "$bin/oriel-run" -n $n "$bin/oriel_reduce"
+		[ -z "$mpirun" ] ||
+			measure "$rep" "$mpirun" "${mpi_flags[@]}" -np $n "$bin/versus_mpi_reduce"
+		measure "$rep" "$bin/oriel-run" -n $n "$bin/oriel_reduce" windows
+	done
+done
+
+# A row is behind if Oriel's smallest figure is above the largest of Open MPI.
+report() {
+	awk "$awk_figures"'
+	END {
+		split("allreduce reducescatter broadcast", op); split("2 8", ranks); split("1k 64k 4m", size)
+		print "| case | Oriel | Open MPI | ratio | | Oriel, in windows |"
+		print "|---|---|---|---|---|---|"
+		for (o = 1; o <= 3; o++) for (r = 1; r <= 2; r++) for (s = 1; s <= 3; s++) {
+			what = op[o] ranks[r] "_" size[s]
+			title = op[o] ", " ranks[r] " ranks, " size[s]
+			if (!stats("oriel_" what)) { missing++; continue }
+			mine = med; most = hi; least = lo; text = spread("oriel_" what)
+			in_windows = stats("windows_" what) ? spread("windows_" what) : "-"
+			if (!stats("mpi_" what)) {
+				printf "| %s | %s | - | | | %s |\n", title, text, in_windows
+				continue
+			}
+			verdict = mine <= med ? "ahead" : least <= hi ? "within the spread" : "behind"
+			printf "| %s | %s | %s | %.2f | %s | %s |\n", title, text, spread("mpi_" what),
+				mine / med, verdict, in_windows
+		}
+		exit missing > 0
+	}' "$log"
 }
-END {
-	printf "%-20s %12s %12s %8s\n", "# case", "oriel", "mpi", "ratio"
-	for (i = 1; i <= n; i++) {
-		what = order[i]
-		if (("mpi", what) in us)
-			printf "%-20s %12.2f %12.2f %8.2f\n", what, us["oriel", what],
-				us["mpi", what], us["oriel", what] / us["mpi", what]
-		else
-			printf "%-20s %12.2f\n", what, us["oriel", what]
-	}
-}' "$log"
+
+{ sed -n '1,/ busy over /s/^# /    /p' "$log"; echo; } >"$out/table.md"
+report >>"$out/table.md"
+status=$?
+cat "$out/table.md"
+echo "# raw figures: $log, table: $out/table.md"
+grep -q '^# FAILED' "$log" && status=1
+exit $status
