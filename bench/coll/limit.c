@@ -6,9 +6,9 @@
  * Two pinned processes copy with memcpy from the send buffers of all ranks into the receive buffers
  * of all ranks.  A send buffer is private memory of the process that plays the rank; the receive
  * buffers are a memfd that all map.  This is the footprint of the collective, but no rank ever
- * waits for another.  An all-gather can also be pulled: a rank copies its data to its own place, and
- * the others copy it from there.  The limit is the least time of both ways, each in several fresh
- * memories: which pages a process gets can double the time of a copy.
+ * waits for another.  An all-gather can also copy from the rank's own place, once its data is there.
+ * The limit is the time of the better way, each the median of several fresh memories: which pages a
+ * process gets can double the time of a copy.
  *
  * If there are more ranks than cores, a second limit has one process per rank for small blocks, so
  * it also switches processes.  Each copies the data of its rank, and then waits until all have.  As
@@ -52,7 +52,7 @@ struct job {
 	int nranks;
 	int processes; /* 2, or one per rank, which then wait for each other in each call */
 	int guarded;   /* one per rank: copies wait for the rank that receives */
-	int pulled;    /* a rank copies what it receives, not what it sends */
+	int own_first; /* an all-gather copies from the rank's own place */
 };
 
 static int switches(const struct job *job)
@@ -113,15 +113,12 @@ static void copy_block(const struct job *job, const struct coll_case *c, int r, 
 	copy(place(job, c, to, r), job->send[r] + (size_t)to * step, c->bytes);
 }
 
-/* What rank r receives in an all-gather, from the next rank first. */
-static void pull_rank(const struct job *job, const struct coll_case *c, int r)
+/* What rank r sends in an all-gather: to its own place, and from there to the others. */
+static void copy_own_first(const struct job *job, const struct coll_case *c, int r)
 {
 	copy(place(job, c, r, r), job->send[r], c->bytes);
-	for (int i = 1; i < job->nranks; i++) {
-		int from = (r + i) % job->nranks;
-
-		copy(place(job, c, r, from), place(job, c, from, from), c->bytes);
-	}
+	for (int i = 1; i < job->nranks; i++)
+		copy(place(job, c, (r + i) % job->nranks, r), place(job, c, r, r), c->bytes);
 }
 
 /* What rank r sends, to the next rank first, as Oriel's ranks do. */
@@ -165,7 +162,7 @@ static void copy_mine(const struct job *job, const struct coll_case *c, int me)
 		copy_guarded(job, c, me);
 	} else {
 		for (int r = me; r < job->nranks; r += job->processes)
-			(job->pulled ? pull_rank : copy_rank)(job, c, r);
+			(job->own_first ? copy_own_first : copy_rank)(job, c, r);
 	}
 	if (switches(job))
 		meet_call(job, me);
@@ -233,25 +230,24 @@ static int run_processes(struct job *job, const struct coll_case *c)
 	return failed ? -1 : 0;
 }
 
-/* What a way took: the least of those that were tried, and all wrong bytes. */
+/* What a way took in each memory, and all wrong bytes. */
 struct result {
-	double us;
+	double us[MEMORIES];
+	int n;
 	uint64_t wrong;
 };
 
 static void add_result(struct result *all, const struct job *job)
 {
 	const struct shared *s = job->s;
-	double us[BENCH_BLOCKS] = { 0 }, median;
+	double us[BENCH_BLOCKS] = { 0 };
 
 	for (int p = 0; p < job->processes; p++) {
 		all->wrong += s->wrong[p];
 		for (int b = 0; b < BENCH_BLOCKS; b++)
 			us[b] = s->us[p][b] > us[b] ? s->us[p][b] : us[b];
 	}
-	median = bench_median(us, BENCH_BLOCKS);
-	if (!all->us || median < all->us)
-		all->us = median;
+	all->us[all->n++] = bench_median(us, BENCH_BLOCKS);
 }
 
 /* In fresh memory.  The caller sets all of the job but its memory. */
@@ -282,28 +278,37 @@ static int run_way(struct job job, const struct coll_case *c, struct result *all
 	return err;
 }
 
-/* The limit without waits. */
+/* The limit without waits: the better way. */
 static int run_limit(int nranks, const struct coll_case *c)
 {
 	struct job job = { .nranks = nranks, .processes = BENCH_CORES };
-	int memories = c->bytes > 1u << 20 ? 1 : MEMORIES, err = 0; /* larger ones have all pages */
-	struct result all = { 0 };
+	int memories = c->bytes > 1u << 20 ? 1 : MEMORIES, err = 0; /* more would take long */
+	uint64_t wrong = 0;
+	double us, best = 0;
 
-	for (int i = 0; i < memories && !err; i++)
-		for (job.pulled = 0; job.pulled <= (c->op == COLL_GATHER) && !err; job.pulled++)
-			err = run_way(job, c, &all);
-	return err ? err : coll_print("limit", c, nranks, all.us, all.wrong);
+	for (job.own_first = 0; job.own_first <= (c->op == COLL_GATHER); job.own_first++) {
+		struct result way = { .n = 0 };
+
+		for (int i = 0; i < memories && !err; i++)
+			err = run_way(job, c, &way);
+		if (err)
+			return err;
+		us = bench_median(way.us, way.n);
+		best = !job.own_first || us < best ? us : best;
+		wrong += way.wrong;
+	}
+	return coll_print("limit", c, nranks, best, wrong);
 }
 
 /* Those with a process per rank. */
 static int run_switching(int nranks, const struct coll_case *c, int guarded)
 {
 	struct job job = { .nranks = nranks, .processes = nranks, .guarded = guarded };
-	struct result all = { 0 };
-	int err = run_way(job, c, &all);
+	struct result way = { .n = 0 };
+	int err = run_way(job, c, &way);
 
 	return err ? err :
-		     coll_print(guarded ? "switch" : "unguarded", c, nranks, all.us, all.wrong);
+		     coll_print(guarded ? "switch" : "unguarded", c, nranks, way.us[0], way.wrong);
 }
 
 int main(int argc, char **argv)
