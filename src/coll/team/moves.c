@@ -3,7 +3,7 @@
  * coll/team/moves.c - collectives of the host among ranks of one node, after their cards (cards.c):
  * broadcast here, the others in reductions.c.
  *
- * Short data comes with the card of the call: one step.  Longer data that lies in a window of the
+ * Short data comes with the card of the call: one step.  Long data that lies in a window of the
  * comm is read and written where it is (direct.c): all ranks map it.  Other memory is known to its
  * own rank alone.  A rank copies data from there to its belt, a part of the desk that stays in a
  * cache, and the others read it there.  Data that does not fit on the belt takes the rounds of the
@@ -18,6 +18,11 @@
  * the same time.
  */
 #define CHUNK_BYTES (16u << 10)
+/*
+ * Up to here that is also the way of data in windows: a root that copies it once more does not wait
+ * for its readers.
+ */
+#define BELT_BYTES (64u << 10)
 
 /* ---- broadcast ------------------------------------------------------------------------------- */
 
@@ -86,13 +91,15 @@ static int take_chunks(struct ori_cards *c, const struct stream *s, int root)
  */
 static int broadcast_long(struct ori_cards *c, uint8_t *data, uint64_t bytes)
 {
-	int root = c->x.call.root, own = root == ori_cards_rank(c), err, put;
+	int root = c->x.call.root, own = root == ori_cards_rank(c), err, put = own;
+	int in_place = bytes > BELT_BYTES;
 	struct stream s = { data, ori_cards_at(c, root, ori_cards_belt_off(c)), bytes, 0 };
 
 	if (bytes <= ORI_CARD_BELT_BYTES)
 		s.chunks = (uint32_t)((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
 	ori_cards_begin_steps(c);
-	put = own && !ori_direct_find(c, data, NULL, bytes) && s.chunks;
+	if (own && in_place)
+		put = !ori_direct_find(c, data, NULL, bytes) && s.chunks;
 	if (put)
 		put_chunk(&s, 0);
 	ori_cards_write(c, 1);
@@ -101,7 +108,7 @@ static int broadcast_long(struct ori_cards *c, uint8_t *data, uint64_t bytes)
 	err = ori_cards_meet(c);
 	if (err)
 		return err;
-	if (ori_direct_is_found(c, root))
+	if (in_place && ori_direct_is_found(c, root))
 		return ori_direct_broadcast(c, data, bytes);
 	if (!s.chunks)
 		return ori_cards_rounds(c, data, data);
