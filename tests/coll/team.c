@@ -486,7 +486,7 @@ TEST(refused_calls_lose_nothing)
 static uint64_t own_cells(struct job *j)
 {
 	const struct oriel_team_dev *t = &j->args.team;
-	uint64_t words[4 * (ORI_TERMS_CELLS + CELLS_MOST / 8u)], sum = 0;
+	uint64_t words[4 * (ORI_TERMS_CELLS + 2 + CELLS_MOST / 8u)], sum = 0;
 	uint64_t bytes = 2 * (ORI_TERMS_CELLS + t->cell_bytes / 8u) * 16u;
 
 	CHECK(bytes <= sizeof(words));

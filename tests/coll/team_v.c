@@ -42,7 +42,7 @@ ORIEL_KERNEL(exchange_kernel, struct args)
 }
 
 /* Which sizes there are. */
-enum shape { ANY, EDGES, ONE_IS_LONG };
+enum shape { ANY, EDGES, ONE_IS_LONG, FULL };
 
 struct job {
 	struct bed bed;
@@ -92,9 +92,11 @@ static uint64_t size_of(const struct job *j, int block, int from, int to)
 			       ((uint64_t)to << 40));
 
 	if (j->shape == EDGES && j->args.team.cell_bytes)
-		return ori_v_short(&j->args.team) - 1 + x % 3;
+		return j->args.team.short_bytes - 1 + x % 3;
 	if (j->shape == ONE_IS_LONG)
 		return from == j->bed.env->nranks - 1 && to == 0 ? j->args.slot : x % 9;
+	if (j->shape == FULL)
+		return j->args.slot;
 	return x % 4 == 0 ? 0 : x % 4 == 1 ? j->args.slot : (x >> 8) % (j->args.slot + 1);
 }
 
@@ -215,6 +217,41 @@ static void short_and_long_rank(struct rank_env *env)
 TEST(short_and_long_messages)
 {
 	both_ways(rows, ORI_COUNT(rows), short_and_long_rank);
+}
+
+/* Rounds that channel 0 has made. */
+static uint64_t rounds_of(struct job *j)
+{
+	struct ori_channel channel;
+
+	memset(&channel, 0, sizeof(channel));
+	CHECK_EQ(oriel_copy(j->bed.env->comm, &channel, j->args.team.win.buffer, sizeof(channel)),
+		 0);
+	return channel.rounds;
+}
+
+/* The longest messages that cells take come in one round, and a byte more does not. */
+static void one_round_rank(struct rank_env *env)
+{
+	uint64_t before, most;
+	struct job j;
+
+	/* a slot of the team has no room for them: without cells they would take more rounds */
+	open_job(&j, env, 4096, 400000);
+	most = j.args.team.short_bytes;
+	j.args.calls = 1;
+	for (int i = 0; i < 4 && most && !check_failures; i++) {
+		j.shape = i < 2 ? FULL : ONE_IS_LONG;
+		before = rounds_of(&j);
+		exchange(&j, most + (uint64_t)i % 2, 1, 1);
+		CHECK_EQ(rounds_of(&j) - before > 1, i % 2);
+	}
+	close_job(&j);
+}
+
+TEST(the_longest_short_messages_take_one_round)
+{
+	both_ways(rows, ORI_COUNT(rows), one_round_rank);
 }
 
 /* The smallest slot of a team: the sizes leave no room for data in the first round. */

@@ -150,7 +150,7 @@ static void check_team(struct oriel_comm *c)
 	REQUIRE_OK(oriel_team_create(c, NULL, &team));
 	REQUIRE_OK(oriel_team_device(team, &dev));
 	ori_tune_ways(c, &ways);
-	CHECK_EQ(dev.cell_bytes, mapped ? ways.cells : 0);
+	CHECK_EQ(dev.short_bytes, mapped ? ways.cells : 0);
 	CHECK_EQ(dev.once_bytes, ways.once);
 	CHECK_EQ(oriel_team_destroy(team), 0);
 }

@@ -51,7 +51,7 @@ has() {
 
 # Two ranks, queued: each collective, and packets, has one line that says why nothing is tuned.
 has 0 '[a-z-]+ of [0-9]+K? (in a kernel|of the host): '
-most='broadcast, all-gather, all-to-all, reduce-scatter in a kernel'
+most='broadcast, all-gather, all-to-all, all-to-all-v, reduce-scatter in a kernel'
 has 1 "$most: nothing to tune, because cells need"
 has 1 'all-reduce in a kernel: nothing to tune, because with two ranks'
 has 1 'all-reduce of the host: nothing to tune, because some peers are queued'

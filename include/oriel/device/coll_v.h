@@ -12,6 +12,7 @@
 #ifndef ORIEL_DEVICE_COLL_V_H
 #define ORIEL_DEVICE_COLL_V_H
 
+#include "coll.h"
 #include "coll_v_cells.h"
 
 /* What of a message lies in the piece at `at`.  Nothing if it has come in cells. */

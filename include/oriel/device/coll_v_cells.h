@@ -10,7 +10,7 @@
 #ifndef ORIEL_DEVICE_COLL_V_CELLS_H
 #define ORIEL_DEVICE_COLL_V_CELLS_H
 
-#include "coll.h"
+#include "coll_move.h"
 
 /* The arguments of a call, and how far it is. */
 struct ori_coll_v {
@@ -33,14 +33,6 @@ struct ori_coll_v {
 ORIEL_DEV uint32_t ori_v_cell(const struct oriel_team_dev *t, uint32_t from_end)
 {
 	return ORI_TERMS_CELLS + t->cell_bytes / 8u - from_end;
-}
-
-/* Messages up to this size are short. */
-ORIEL_DEV uint64_t ori_v_short(const struct oriel_team_dev *t)
-{
-	uint64_t room = (t->cell_bytes / 8u - 2u) * 8u;
-
-	return t->short_bytes < room ? t->short_bytes : room;
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -210,12 +202,14 @@ ORIEL_DEV int ori_v_round(struct ori_exchange *x, struct ori_coll_v *v)
 {
 	int err, is_long;
 
-	v->came = ori_v_short(x->team);
+	v->came = x->team->short_bytes;
 	ori_v_send(x, v);
 	err = ori_v_meet(x, v, &is_long);
 	if (err)
 		return ori_terms_end(x, err);
 	err = ori_v_take(x, v);
+	if (err == ORI_TERMS_STOP) /* this rank has seen all terms already */
+		err = ORIEL_EMISMATCH;
 	v->most = is_long ? ori_v_longest(x) : 0;
 	err = ori_group_agree_any(x->g, err);
 	if (err)

@@ -146,10 +146,9 @@ uint64_t ori_team_layout(const struct oriel_team_options *o, int nranks, int que
 			 2 * n * sizeof(uint64_t);
 	if (cells) {
 		d->short_bytes = cells;
+		cells += 16; /* an all-to-all-v tells sizes in two of them */
 		if (o->line_bytes > cells)
 			cells = (uint32_t)o->line_bytes;
-		if (cells < UNIT) /* an all-to-all-v tells sizes in two of them */
-			cells = UNIT;
 		d->cell_bytes = cells;
 		d->first_round = o->first_count;
 		d->cells_off = (bytes + ORIEL_LINE_BYTES - 1) / ORIEL_LINE_BYTES * ORIEL_LINE_BYTES;

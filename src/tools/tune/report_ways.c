@@ -75,7 +75,7 @@ void tool_report_ways(const struct tool_job *job)
 {
 	for (int i = 0; i < TOOL_LIMITS; i++)
 		report_steps(&job->limit[i]);
-	report_limit("broadcast, all-gather, all-to-all, reduce-scatter in a kernel",
+	report_limit("broadcast, all-gather, all-to-all, all-to-all-v, reduce-scatter in a kernel",
 		     &job->limit[TOOL_CELLS]);
 	report_limit("all-reduce in a kernel", &job->limit[TOOL_ONCE]);
 	report_host(job);
