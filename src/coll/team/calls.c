@@ -119,21 +119,28 @@ static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
+/* Bytes of the last block: the others have whole chunks of 64 (ori_coll_block_share()). */
+static uint64_t last_share(uint64_t bytes, uint64_t blocks)
+{
+	uint64_t share = ((bytes + blocks - 1) / blocks + 63) & ~(uint64_t)63;
+
+	return bytes - (blocks - 1) * share;
+}
+
 /* The number of blocks follows from the call and the team, so it is the same on all ranks. */
 static int count_blocks(const struct oriel_team *t, const struct ori_terms *call)
 {
 	uint64_t bytes = call->size * (call->type ? oriel_type_bytes(call->type) : 1);
 	uint64_t most = (uint64_t)t->blocks < t->dev.channels ? (uint64_t)t->blocks :
 								t->dev.channels;
-	uint64_t least = ORI_COLL_BLOCK_BYTES, blocks;
+	uint64_t blocks = bytes / ORI_COLL_BLOCK_BYTES;
 
-	/*
-	 * A block with less sends to every rank of a node.  Shares are rounded up to 64 bytes, so
-	 * the last block has up to 64 less for each other one.
-	 */
-	if (t->by_nodes && bytes >= ORI_NODES_BYTES && call->kind != ORI_COLL_REDUCESCATTER)
-		least = ORI_NODES_BYTES + (uint64_t)64 * GPU_CHANNELS;
-	blocks = bytes / least;
+	if (t->by_nodes && bytes >= ORI_NODES_BYTES && call->kind != ORI_COLL_REDUCESCATTER) {
+		blocks = ori_coll_least(bytes / ORI_NODES_BYTES, most);
+		/* a block with less sends to every rank of a node */
+		while (blocks > 1 && last_share(bytes, blocks) < ORI_NODES_BYTES)
+			blocks--;
+	}
 	if (call->refused || blocks < 1 || !t->comm->device->separate)
 		return 1;
 	return (int)(blocks < most ? blocks : most);
