@@ -41,12 +41,12 @@ static int open_bed(struct bed *b)
 	int err = oriel_alloc(b->job->comm, 2 * LONG_LAST, &at);
 
 	b->send = at;
-	b->recv = b->send + LONG_LAST;
-	if (!err)
-		err = call(b, sizeof(float));
-	if (err)
+	if (err) {
 		oriel_comm_abort(b->job->comm, err); /* the others would wait in the call */
-	return err;
+		return err;
+	}
+	b->recv = b->send + LONG_LAST;
+	return call(b, sizeof(float));
 }
 
 static int set_way(struct bed *b, int way)
@@ -125,6 +125,11 @@ int tool_host_sweep(struct tool_job *job)
 	begin(job);
 	if (!once->none || !from->none)
 		err = open_bed(&b);
+	if (err && !oriel_comm_status(job->comm)) {
+		/* No team, on all ranks.  What was measured before is kept. */
+		once->none = from->none = "the team could not be created";
+		err = 0;
+	}
 	b.limit = TOOL_HOST_ONCE;
 	if (!err && !once->none)
 		err = tool_limit_sweep(job, once, ONCE_FIRST, ONCE_LAST, 2, sample, &b);
