@@ -182,6 +182,7 @@ suite_graph() {
 	run_beside cuda.alltoallv 120 "$bin/cuda_alltoallv" processes_2 processes_4 processes_8 \
 		mixed_processes
 	run_beside cuda.team_graph 120 "$bin/cuda_team_graph"
+	run_beside cuda.packet_graph 120 "$bin/cuda_packet_graph"
 	run_beside coll.team_mix 120 "${on_gpu[@]}" "$bin/cuda_coll_team_mix" different_calls
 	for name in lines nodes team team_v; do
 		run_beside coll.$name 120 "${on_gpu[@]}" "$bin/cuda_coll_$name"
@@ -202,7 +203,7 @@ suite_graph() {
 		run cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
 	run coll.team_stuck 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_late_rank an_abort
-	run coll.scatter_windows.late 60 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
+	run coll.scatter_windows.late 100 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
 		a_late_rank
 	stop_mps
 	start_mps
@@ -212,7 +213,7 @@ suite_graph() {
 	run coll.team_stuck.killed 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_dead_rank
 	stop_mps
 	start_mps
-	run coll.scatter_windows.killed 60 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
+	run coll.scatter_windows.killed 100 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
 		a_dead_rank
 	stop_mps
 	# Thread ranks: as in suite_contract, not under MPS.

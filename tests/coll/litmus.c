@@ -140,7 +140,7 @@ static void stream(struct rank_env *env, int mode, uint64_t bytes, int threads, 
 	memset(&a, 0, sizeof(a));
 	o.bytes = 2 * STREAM_BYTES;
 	o.boxes = 1;
-	o.box_bytes = STREAM_BYTES;
+	o.box_bytes = bytes < 1024 ? 1024 : (uint32_t)bytes; /* short: many laps of the box */
 	REQUIRE_OK(oriel_window_create(env->comm, &o, &window));
 	REQUIRE_OK(oriel_window_device(window, &a.win));
 	REQUIRE_OK(oriel_alloc(env->comm, STREAM_BYTES + 8, &local));
@@ -390,13 +390,14 @@ static void calls_rank(struct rank_env *env)
 	int real = bed_on_cuda() && !fake_cuda_kernel, rounds = rounds_of_test() / 4;
 	int fewer = env->nranks > 2 && !real && rounds > 25000 ? 4 : 1; /* as above */
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	int few = 8 * env->nranks; /* every kind of call twice */
 	struct job j;
 
 	o.slot_bytes = 16384;
 	open_job(&j, env, &o, 200000);
-	make_calls(env, &j, 5, rounds / fewer, real ? 32 : 1);
-	make_calls(env, &j, 100, rounds / 10 / fewer, real ? 128 : 1);
-	make_calls(env, &j, 1000, rounds / 100 / fewer, real ? 512 : 1);
+	make_calls(env, &j, 5, few + rounds / fewer, real ? 32 : 1);
+	make_calls(env, &j, 100, few + rounds / 10 / fewer, real ? 128 : 1);
+	make_calls(env, &j, 1000, few + rounds / 100 / fewer, real ? 512 : 1);
 	close_job(&j);
 }
 
