@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154,SC2034,SC2016 # of the script that sources it
-# Functions that bench/run.sh and bench/coll/run.sh share: messages, lines about the machine, one
-# measurement, medians.
+# Functions that bench/run.sh, bench/coll/run.sh and bench/reduce/run.sh share: messages, lines
+# about the machine, one measurement, medians.
 #
 # A bash script sources this file after it has set name (for messages), root and build.  It sets log
 # before it measures.

@@ -3,12 +3,13 @@
  * bench/coll/limit.c - measures the least time in which two cores can move the bytes of a
  * collective.
  *
- * Two pinned processes copy with memcpy from the send buffers of all ranks into the receive buffers
+ * Two pinned processes copy with memcpy from the send buffers of all ranks to the receive buffers
  * of all ranks.  A send buffer is private memory of the process that plays the rank; the receive
  * buffers are a memfd that all map.  This is the footprint of the collective, but no rank ever
- * waits for another.  An all-gather can also copy from the rank's own place, once its data is there.
- * The limit is the time of the better way, each the median of several fresh memories: which pages a
- * process gets can double the time of a copy.
+ * waits for another.  An all-gather can also copy from the rank's own place, once its data is
+ * there, as a whole or piece by piece.  The limit is the time of the best way.  The time of a way
+ * is the median of several fresh memories (one for more than 1 MiB): which pages a process gets
+ * can double the time of a copy.
  *
  * If there are more ranks than cores, a second limit has one process per rank for small blocks, so
  * it also switches processes.  Each copies the data of its rank, and then waits until all have.  As
@@ -29,7 +30,11 @@
 #define RANKS_MAX 64
 #define SWITCH_BYTES (64u << 10) /* for larger blocks switches weigh little */
 #define POLLS 64                 /* before a process lets another one run */
-#define MEMORIES 3               /* fresh ones for a limit without waits */
+#define MEMORIES 3               /* in which a way is measured; the last is still there */
+#define PIECE_BYTES (128u << 10) /* that a cache keeps until all ranks have it */
+
+/* How the data of an all-gather goes: from the send buffer, or from the own place. */
+enum way { FROM_SEND, FROM_OWN, FROM_OWN_IN_PIECES, WAYS };
 
 /* A process's own line: calls that it has entered, and those whose data it has copied. */
 struct mark {
@@ -52,7 +57,7 @@ struct job {
 	int nranks;
 	int processes; /* 2, or one per rank, which then wait for each other in each call */
 	int guarded;   /* one per rank: copies wait for the rank that receives */
-	int own_first; /* an all-gather copies from the rank's own place */
+	enum way way;
 };
 
 static int switches(const struct job *job)
@@ -106,29 +111,40 @@ static void copy(uint8_t *to, const uint8_t *from, size_t bytes)
 	__asm__ volatile("" ::"r"(to) : "memory"); /* each copy is made */
 }
 
-static void copy_block(const struct job *job, const struct coll_case *c, int r, int to)
+/* Bytes from `at` on of what rank r sends to rank `to`. */
+static void copy_part(const struct job *job, const struct coll_case *c, int r, int to, size_t at,
+		      size_t bytes)
 {
 	size_t step = c->op == COLL_GATHER ? 0 : c->bytes;
+	const uint8_t *from = job->send[r] + (size_t)to * step;
 
-	copy(place(job, c, to, r), job->send[r] + (size_t)to * step, c->bytes);
+	if (job->way != FROM_SEND && to != r)
+		from = place(job, c, r, r);
+	copy(place(job, c, to, r) + at, from + at, bytes);
 }
 
-/* What rank r sends in an all-gather: to its own place, and from there to the others. */
-static void copy_own_first(const struct job *job, const struct coll_case *c, int r)
+static void copy_block(const struct job *job, const struct coll_case *c, int r, int to)
 {
-	copy(place(job, c, r, r), job->send[r], c->bytes);
-	for (int i = 1; i < job->nranks; i++)
-		copy(place(job, c, (r + i) % job->nranks, r), place(job, c, r, r), c->bytes);
+	copy_part(job, c, r, to, 0, c->bytes);
 }
 
-/* What rank r sends, to the next rank first, as Oriel's ranks do. */
+/*
+ * What rank r sends.  From the send buffer it goes to the next rank first, as Oriel's ranks do; the
+ * own place comes first if the others get a copy of that.
+ */
 static void copy_rank(const struct job *job, const struct coll_case *c, int r)
 {
-	for (int i = 1; i <= job->nranks; i++)
-		copy_block(job, c, r, (r + i) % job->nranks);
+	size_t piece = job->way == FROM_OWN_IN_PIECES ? PIECE_BYTES : c->bytes, n;
+	int first = job->way == FROM_SEND;
+
+	for (size_t at = 0; at < c->bytes; at += n) {
+		n = c->bytes - at < piece ? c->bytes - at : piece;
+		for (int i = first; i < job->nranks + first; i++)
+			copy_part(job, c, r, (r + i) % job->nranks, at, n);
+	}
 }
 
-/* The same, to each rank as soon as it is in the call. */
+/* The same in whole blocks, to each rank as soon as it is in the call. */
 static void copy_guarded(const struct job *job, const struct coll_case *c, int r)
 {
 	struct mark *marks = job->s->mark;
@@ -137,6 +153,10 @@ static void copy_guarded(const struct job *job, const struct coll_case *c, int r
 	double end = bench_now() + BENCH_DEADLINE_S;
 
 	__atomic_store_n(&marks[r].entered, call, __ATOMIC_RELEASE);
+	if (job->way != FROM_SEND) { /* nobody else reads or writes there */
+		copy_block(job, c, r, r);
+		copied = 1ull << r;
+	}
 	while (copied != all) {
 		for (int i = 1; i <= job->nranks; i++) {
 			int to = (r + i) % job->nranks;
@@ -162,7 +182,7 @@ static void copy_mine(const struct job *job, const struct coll_case *c, int me)
 		copy_guarded(job, c, me);
 	} else {
 		for (int r = me; r < job->nranks; r += job->processes)
-			(job->own_first ? copy_own_first : copy_rank)(job, c, r);
+			copy_rank(job, c, r);
 	}
 	if (switches(job))
 		meet_call(job, me);
@@ -230,11 +250,13 @@ static int run_processes(struct job *job, const struct coll_case *c)
 	return failed ? -1 : 0;
 }
 
-/* What a way took in each memory, and all wrong bytes. */
+/* Of a case. */
 struct result {
-	double us[MEMORIES];
+	void *memory[MEMORIES * WAYS]; /* kept, so that no way gets the pages of another */
+	int memories;
+	double us[MEMORIES]; /* of one way */
 	int n;
-	uint64_t wrong;
+	uint64_t wrong; /* of all ways */
 };
 
 static void add_result(struct result *all, const struct job *job)
@@ -250,11 +272,15 @@ static void add_result(struct result *all, const struct job *job)
 	all->us[all->n++] = bench_median(us, BENCH_BLOCKS);
 }
 
+static size_t memory_bytes(const struct coll_case *c, int nranks)
+{
+	return coll_recv_bytes(c, nranks) * (size_t)nranks + sizeof(struct shared);
+}
+
 /* In fresh memory.  The caller sets all of the job but its memory. */
 static int run_way(struct job job, const struct coll_case *c, struct result *all)
 {
-	size_t recv = coll_recv_bytes(c, job.nranks) * (size_t)job.nranks;
-	size_t bytes = recv + sizeof(struct shared);
+	size_t bytes = memory_bytes(c, job.nranks);
 	int fd = memfd_create("limit", MFD_CLOEXEC), err;
 	uint8_t *base;
 
@@ -269,46 +295,50 @@ static int run_way(struct job job, const struct coll_case *c, struct result *all
 		return -1;
 	}
 	memset(base, 0, bytes);
+	all->memory[all->memories++] = base;
 	job.recv = base;
-	job.s = (struct shared *)(void *)(base + recv);
+	job.s = (struct shared *)(void *)(base + bytes - sizeof(struct shared));
 	err = run_processes(&job, c);
 	if (!err)
 		add_result(all, &job);
-	munmap(base, bytes);
 	return err;
 }
 
-/* The limit without waits: the better way. */
+/* The best way of an all-gather; an all-to-all-v has one. */
+static int run_case(const char *name, struct job job, const struct coll_case *c)
+{
+	int memories = c->bytes > 1u << 20 ? 1 : MEMORIES, err = 0; /* more would take long */
+	int ways = c->op != COLL_GATHER ? 1 : job.guarded || c->bytes <= PIECE_BYTES ? 2 : WAYS;
+	struct result all = { .memories = 0 };
+	double us, best = 0;
+
+	for (int w = 0; w < ways && !err; w++) {
+		job.way = (enum way)w;
+		all.n = 0;
+		for (int i = 0; i < memories && !err; i++)
+			err = run_way(job, c, &all);
+		us = err ? 0 : bench_median(all.us, all.n);
+		best = !w || us < best ? us : best;
+	}
+	for (int i = 0; i < all.memories; i++)
+		munmap(all.memory[i], memory_bytes(c, job.nranks));
+	return err ? err : coll_print(name, c, job.nranks, best, all.wrong);
+}
+
+/* The limit without waits. */
 static int run_limit(int nranks, const struct coll_case *c)
 {
 	struct job job = { .nranks = nranks, .processes = BENCH_CORES };
-	int memories = c->bytes > 1u << 20 ? 1 : MEMORIES, err = 0; /* more would take long */
-	uint64_t wrong = 0;
-	double us, best = 0;
 
-	for (job.own_first = 0; job.own_first <= (c->op == COLL_GATHER); job.own_first++) {
-		struct result way = { .n = 0 };
-
-		for (int i = 0; i < memories && !err; i++)
-			err = run_way(job, c, &way);
-		if (err)
-			return err;
-		us = bench_median(way.us, way.n);
-		best = !job.own_first || us < best ? us : best;
-		wrong += way.wrong;
-	}
-	return coll_print("limit", c, nranks, best, wrong);
+	return run_case("limit", job, c);
 }
 
 /* Those with a process per rank. */
 static int run_switching(int nranks, const struct coll_case *c, int guarded)
 {
 	struct job job = { .nranks = nranks, .processes = nranks, .guarded = guarded };
-	struct result way = { .n = 0 };
-	int err = run_way(job, c, &way);
 
-	return err ? err :
-		     coll_print(guarded ? "switch" : "unguarded", c, nranks, way.us[0], way.wrong);
+	return run_case(guarded ? "switch" : "unguarded", job, c);
 }
 
 int main(int argc, char **argv)

@@ -45,7 +45,8 @@ int main(int argc, char **argv)
 	bench_pin(job.rank);
 	err = reduce_memory(&job);
 	if (!err)
-		err = reduce_run(&job, "mpi", argc > 1 ? argv[1] : NULL);
+		err = reduce_run(&job, "mpi", argc > 1 ? argv[1] : NULL, reduce_sizes,
+				 REDUCE_COUNT(reduce_sizes));
 	if (err)
 		MPI_Abort(MPI_COMM_WORLD, 1);
 	MPI_Finalize();

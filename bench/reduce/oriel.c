@@ -2,9 +2,9 @@
 /*
  * bench/reduce/oriel.c - all-reduce, reduce-scatter and broadcast of the host with Oriel.
  *
- * Usage, under oriel-run:  oriel_reduce [windows] [allreduce | reducescatter | broadcast]
- * Buffers are malloc memory, as with MPI, or lie in a window.  Rank 0 prints lines
- * "oriel_allreduce8_64k value us", or "windows_allreduce8_64k value us".
+ * Usage, under oriel-run:  oriel_reduce [windows] [sweep] [allreduce | reducescatter | broadcast]
+ * Buffers are malloc memory, as with MPI, or lie in a window.  With sweep, sizes go from 8 KiB to
+ * 1 MiB.  Rank 0 prints lines "oriel_allreduce8_64k value us", or "windows_allreduce8_64k ...".
  */
 #include <oriel/coll.h>
 #include <oriel/oriel.h>
@@ -57,19 +57,24 @@ static int window_memory(struct reduce_job *j)
 int main(int argc, char **argv)
 {
 	struct reduce_job job = { .call = call, .meet = meet, .slowest = slowest };
-	int windows = argc > 1 && !strcmp(argv[1], "windows");
+	int windows = argc > 1 && !strcmp(argv[1], "windows"), sweep;
+	const char *who = windows ? "windows" : "oriel";
 	struct oriel_comm *comm;
 	int err = oriel_init(&comm);
 
 	if (err)
 		return 1;
 	argv += windows;
+	sweep = argv[1] && !strcmp(argv[1], "sweep");
+	argv += sweep;
 	job.context = comm;
 	job.rank = oriel_comm_rank(comm);
 	job.nranks = oriel_comm_size(comm);
 	bench_pin(job.rank);
 	err = windows ? window_memory(&job) : reduce_memory(&job);
-	if (!err)
-		err = reduce_run(&job, windows ? "windows" : "oriel", argv[1]);
+	if (!err && sweep)
+		err = reduce_run(&job, who, argv[1], reduce_sweep, REDUCE_COUNT(reduce_sweep));
+	else if (!err)
+		err = reduce_run(&job, who, argv[1], reduce_sizes, REDUCE_COUNT(reduce_sizes));
 	return oriel_finalize(comm) || err;
 }
