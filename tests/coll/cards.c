@@ -333,6 +333,36 @@ TEST(a_buffer_may_change_when_the_call_returns)
 	bed_rows(rows, ORI_COUNT(rows), reuse_rank, NULL);
 }
 
+/* One root in a row, in a window: it does not wait for its readers, and fills two belts in turn. */
+static void belt_rank(struct rank_env *env)
+{
+	struct oriel_window_options options = ORIEL_WINDOW_OPTIONS_INIT;
+	enum { WORDS = 5000 };
+	struct oriel_window *w;
+	uint64_t *data, wrong = 0;
+
+	options.bytes = WORDS * sizeof(*data);
+	REQUIRE_OK(oriel_window_create(env->comm, &options, &w));
+	data = oriel_window_buffer(w);
+	for (uint64_t round = 1; round <= 300 && !check_failures; round++) {
+		uint64_t words = round % 3 ? WORDS : WORDS / 5;
+
+		for (uint64_t i = 0; i < words; i++)
+			data[i] = env->rank ? 0 : round * WORDS + i;
+		CHECK_EQ(oriel_broadcast(env->comm, data, words, sizeof(*data), 0, NULL), 0);
+		for (uint64_t i = 0; i < words; i++)
+			wrong += data[i] != round * WORDS + i;
+	}
+	CHECK_EQ(wrong, 0);
+	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+	CHECK_EQ(oriel_window_destroy(w), 0);
+}
+
+TEST(a_root_runs_ahead_of_its_readers)
+{
+	bed_rows(rows, ORI_COUNT(rows), belt_rank, NULL);
+}
+
 /* ---- counts ---------------------------------------------------------------------------------- */
 
 /*

@@ -4,10 +4,10 @@
  *
  * Buffers are any local memory, with any alignment: host memory on the CPU, device memory on CUDA.
  * Data goes through memory of the library, which the first of these calls on a comm creates.  On
- * the CPU, long data in windows of the comm goes straight from buffer to buffer; the receive buffer
- * of a reduce-scatter may then lie anywhere.  The same is true on CUDA if each rank gives at least
- * 128 KiB, or as much as a table of oriel-tune says, among at most 8 ranks that map each other with
- * atomics, if on all ranks
+ * the CPU, long data in windows of the comm goes straight from buffer to buffer (in a broadcast,
+ * more than 64 KiB); the receive buffer of a reduce-scatter may then lie anywhere.  The same is
+ * true on CUDA if each rank gives at least 128 KiB, or as much as a table of oriel-tune says, among
+ * at most 8 ranks that map each other with atomics, if on all ranks
  *
  *	the send buffers (in a broadcast: the buffers) lie in one window,
  *	the receive buffers of an all-reduce lie in one window, the same or another one,

@@ -46,7 +46,10 @@ static int open_bed(struct bed *b)
 		return err;
 	}
 	b->recv = b->send + LONG_LAST;
-	return call(b, sizeof(float));
+	err = call(b, sizeof(float));
+	if (err && ori_team_of_calls(b->job->comm))
+		oriel_comm_abort(b->job->comm, err); /* likewise */
+	return err;
 }
 
 static int set_way(struct bed *b, int way)
@@ -125,7 +128,7 @@ int tool_host_sweep(struct tool_job *job)
 	begin(job);
 	if (!once->none || !from->none)
 		err = open_bed(&b);
-	if (err && !oriel_comm_status(job->comm)) {
+	if (err && !oriel_comm_status(job->comm) && !ori_team_of_calls(job->comm)) {
 		/* No team, on all ranks.  What was measured before is kept. */
 		once->none = from->none = "the team could not be created";
 		err = 0;
