@@ -68,12 +68,24 @@ gives "csv nccl oriel" "$perf" put --format ""
 gives "nccl" "$perf" put --format n
 gives "ring" "$perf" allgather --algorithm r
 gives "" "$perf" put -b ""
-for option in --format --split --algorithm -c; do
-	for word in $(words "$perf" put $option ""); do
-		"$perf" put -b 8 -e 8 -n 1 $option "$word" >"$dir/out" 2>&1 ||
-			fail "oriel-perf $option $word: $(tail -1 "$dir/out")"
+
+# values OPTION OPERATION: each word for OPTION is accepted with an operation that has the option.
+values() {
+	local word words
+	words=$(words "$perf" put "$1" "")
+	[ -n "$words" ] || fail "no word is offered for $1"
+	for word in $words; do
+		"$perf" "$2" -b 8 -e 8 -n 1 "$1" "$word" >"$dir/out" 2>&1 ||
+			fail "oriel-perf $2 $1 $word: $(tail -1 "$dir/out")"
 	done
-done
+}
+
+values --format put
+values -c put
+values --split alltoallv
+values --algorithm allgather
+values --policy allgather
+
 gives "put put_signal" "$perf" pu
 for word in $(words "$perf" ""); do
 	"$perf" -b 8 -e 8 -n 1 "$word" >"$dir/out" 2>&1 || fail "oriel-perf $word fails"
