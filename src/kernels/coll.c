@@ -13,20 +13,6 @@
 #include "loops.h"
 #endif
 
-/* Elements of a block, in whole chunks of 64 bytes; *begin: the first. */
-ORIEL_DEV uint64_t ori_coll_block_share(const struct ori_terms *call, struct oriel_group g,
-					uint64_t *begin)
-{
-	uint64_t unit = 64u / (call->type ? oriel_type_bytes(call->type) : 1);
-	uint64_t share = (call->size + g.nblocks - 1) / g.nblocks;
-
-	share = (share + unit - 1) / unit * unit;
-	*begin = share * g.block;
-	if (*begin >= call->size)
-		return 0;
-	return call->size - *begin < share ? call->size - *begin : share;
-}
-
 /* Block 0 compares the calls of all ranks; all blocks return its verdict. */
 ORIEL_DEV_OUT int ori_coll_verdict(const struct ori_coll_args *a, ORI_VALUE(oriel_group) g)
 {

@@ -15,6 +15,7 @@
 #ifndef ORI_KERNELS_COLL_H
 #define ORI_KERNELS_COLL_H
 
+#include <oriel/device/reduce.h>
 #include <oriel/device/team.h>
 
 #define ORI_COLL_GRID 0     /* barrier id where the blocks meet */
@@ -31,6 +32,20 @@ struct ori_coll_args {
 	uint8_t *recv;
 	uint64_t stage_off; /* in the team's window; 0: the team has no stage */
 };
+
+/* Elements of a block, in whole chunks of 64 bytes; *begin: the first. */
+ORIEL_DEV uint64_t ori_coll_block_share(const struct ori_terms *call, struct oriel_group g,
+					uint64_t *begin)
+{
+	uint64_t unit = 64u / (call->type ? oriel_type_bytes(call->type) : 1);
+	uint64_t share = (call->size + g.nblocks - 1) / g.nblocks;
+
+	share = (share + unit - 1) / unit * unit;
+	*begin = share * g.block;
+	if (*begin >= call->size)
+		return 0;
+	return call->size - *begin < share ? call->size - *begin : share;
+}
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 

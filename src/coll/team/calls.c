@@ -119,18 +119,19 @@ static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-/* Bytes of the last block: the others have whole chunks of 64 (ori_coll_block_share()). */
-static uint64_t last_share(uint64_t bytes, uint64_t blocks)
+/* Bytes of the last block, if there are so many. */
+static uint64_t last_share(const struct ori_terms *call, uint64_t elem, uint64_t blocks)
 {
-	uint64_t share = ((bytes + blocks - 1) / blocks + 63) & ~(uint64_t)63;
+	struct oriel_group last = { .block = (uint32_t)blocks - 1, .nblocks = (uint32_t)blocks };
+	uint64_t begin;
 
-	return bytes - (blocks - 1) * share;
+	return ori_coll_block_share(call, last, &begin) * elem;
 }
 
 /* The number of blocks follows from the call and the team, so it is the same on all ranks. */
 static int count_blocks(const struct oriel_team *t, const struct ori_terms *call)
 {
-	uint64_t bytes = call->size * (call->type ? oriel_type_bytes(call->type) : 1);
+	uint64_t elem = call->type ? oriel_type_bytes(call->type) : 1, bytes = call->size * elem;
 	uint64_t most = (uint64_t)t->blocks < t->dev.channels ? (uint64_t)t->blocks :
 								t->dev.channels;
 	uint64_t blocks = bytes / ORI_COLL_BLOCK_BYTES;
@@ -138,7 +139,7 @@ static int count_blocks(const struct oriel_team *t, const struct ori_terms *call
 	if (t->by_nodes && bytes >= ORI_NODES_BYTES && call->kind != ORI_COLL_REDUCESCATTER) {
 		blocks = ori_coll_least(bytes / ORI_NODES_BYTES, most);
 		/* a block with less sends to every rank of a node */
-		while (blocks > 1 && last_share(bytes, blocks) < ORI_NODES_BYTES)
+		while (blocks > 1 && last_share(call, elem, blocks) < ORI_NODES_BYTES)
 			blocks--;
 	}
 	if (call->refused || blocks < 1 || !t->comm->device->separate)
