@@ -47,7 +47,7 @@ static void host_rank(struct rank_env *env)
 		bed_broadcast(&b, blocks / 2 * (512u << 10), 0, 1);
 	if (blocks >= 4 && env->nranks == 4)
 		CHECK_EQ(host_rounds(env->comm, 0) - before, 3);
-	/* 2 bytes more than 512 KiB for each: shares are rounded up, so one block stays out */
+	/* 512 KiB for each and 2 bytes in all: shares are rounded up, so one block stays out */
 	before = host_rounds(env->comm, blocks - 1);
 	bed_broadcast(&b, most / 2 + 2, 0, 1);
 	if (blocks > 1)

@@ -119,7 +119,7 @@ static int get_state(struct oriel_comm *c, const char *call, struct state **out)
 
 /* ---- one call -------------------------------------------------------------------------------- */
 
-/* Bytes of the last block, if there are so many. */
+/* What the last of so many blocks gets, in bytes. */
 static uint64_t last_share(const struct ori_terms *call, uint64_t elem, uint64_t blocks)
 {
 	struct oriel_group last = { .block = (uint32_t)blocks - 1, .nblocks = (uint32_t)blocks };

@@ -23,7 +23,7 @@
  * for its readers.
  */
 #define BELT_BYTES (64u << 10)
-static_assert(BELT_BYTES <= ORI_CARD_BELT_BYTES, "the root has at least one chunk to put there");
+static_assert(BELT_BYTES <= ORI_CARD_BELT_BYTES, "what goes over the belt fits on it");
 
 /* ---- broadcast ------------------------------------------------------------------------------- */
 
