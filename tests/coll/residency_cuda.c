@@ -231,3 +231,53 @@ TEST(more_comms_than_room)
 	ranks_run(&o, crowd_rank, NULL);
 	fake_cuda_knobs("");
 }
+
+/*
+ * The driver may wait for running kernels while it loads another one, and those may wait for a peer
+ * that waits for the driver.  So what calls need is loaded when their requests are made.
+ */
+static void loaded_rank(struct rank_env *env)
+{
+	static const uint64_t expected[] = { 8, 64 << 10, BLOCK };
+	struct oriel_alltoallv_args args = ORIEL_ALLTOALLV_ARGS_INIT;
+	uint64_t each = BLOCK / sizeof(float);
+	int n = env->nranks;
+	struct way ways[2] = { 0 };
+	float *data;
+	int before;
+
+	for (int i = 0; i < 2; i++)
+		REQUIRE_OK(way_open(&ways[i], env, env->comm, i));
+	REQUIRE_OK(oriel_alloc(env->comm, (uint64_t)(n + 1) * BLOCK, (void **)&data));
+	REQUIRE_OK(oriel_broadcast(env->comm, data, 1, 1, 0, NULL)); /* makes the comm's team */
+	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+	before = fake_cuda_count("cuModuleGetFunction");
+	REQUIRE_OK(oriel_comm_barrier(env->comm, ORIEL_WORLD));
+	args.send_sizes = ways[0].sizes;
+	for (size_t i = 0; i < ORI_COUNT(expected); i++) {
+		args.expect_bytes = expected[i];
+		REQUIRE_OK(oriel_alltoallv_exec(ways[0].exchange, &args, ways[0].stream));
+	}
+	REQUIRE_OK(way_exec(&ways[1]));
+	for (uint64_t count = 1; count <= each; count *= each) {
+		REQUIRE_OK(oriel_broadcast(env->comm, data, count, sizeof(*data), 0, NULL));
+		REQUIRE_OK(oriel_allreduce(env->comm, data, data, count, ORIEL_TYPE_FLOAT,
+					   ORIEL_REDUCE_SUM, NULL));
+		REQUIRE_OK(oriel_reducescatter(env->comm, data, data + (uint64_t)n * each, count,
+					       ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, NULL));
+	}
+	CHECK_EQ(fake_cuda_count("cuModuleGetFunction"), before);
+	REQUIRE_OK(oriel_comm_sync(env->comm, NULL));
+	REQUIRE_OK(oriel_free(env->comm, data));
+	for (int i = 0; i < 2; i++)
+		way_end(&ways[i]);
+}
+
+TEST(kernels_are_loaded_before_calls)
+{
+	struct ranks_options o = { .nranks = 2, .deadline_s = 100, .timeout_s = 20 };
+
+	fake_cuda_knobs("sms=32,threads=2");
+	ranks_run(&o, loaded_rank, NULL);
+	fake_cuda_knobs("");
+}

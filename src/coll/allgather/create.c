@@ -306,6 +306,25 @@ static int new_request(struct oriel_comm *c, struct oriel_window *w, struct orie
 	return 0;
 }
 
+/*
+ * *room: 1, or less if a rank cannot have a block of each resident.  The driver may wait for
+ * running kernels while it loads one that it has not used yet.  In a call that would be too late:
+ * those kernels may wait for a peer that waits for this GPU.
+ */
+static int load_kernels(struct oriel_comm *c, int *room)
+{
+	const struct oriel_kernel *kernels[] = { ori_gather_kernel(), ori_gather_node_kernel() };
+	int err = 0, blocks = 1;
+
+	*room = 1;
+	for (size_t i = 0; i < ORI_COUNT(kernels) && !err && c->device->separate; i++) {
+		err = c->device->ops->resident(c->device, kernels[i], ORI_GATHER_COPY_THREADS,
+					       &blocks);
+		*room = !err && blocks < *room ? blocks : *room;
+	}
+	return err;
+}
+
 static int make_request(struct oriel_comm *c, const char *call, int status, struct oriel_window *w,
 			struct oriel_buffer *b, const struct oriel_allgather_options *options,
 			int cached, struct oriel_allgather_request **out)
@@ -313,7 +332,7 @@ static int make_request(struct oriel_comm *c, const char *call, int status, stru
 	struct init_record mine = { 0 }, *all = calloc((size_t)c->nranks, sizeof(*all));
 	struct oriel_allgather_options own = ORIEL_ALLGATHER_OPTIONS_INIT;
 	struct oriel_allgather_request *r = NULL;
-	int err;
+	int err, room;
 
 	ori_attachments_reap(c);
 	if (!status && !all)
@@ -321,6 +340,9 @@ static int make_request(struct oriel_comm *c, const char *call, int status, stru
 	if (!status && options)
 		status = ori_options_take(call, "ORIEL_ALLGATHER_OPTIONS_INIT", options, &own,
 					  sizeof(own));
+	/* a library built without kernels has calls that need none */
+	if (!status && c->device->ops->has_kernel(c->device, ori_gather_kernel()))
+		status = load_kernels(c, &room);
 	if (!status)
 		status = new_request(c, w, b, &own, &r);
 	if (!status)
@@ -374,19 +396,13 @@ int ori_gather_init(struct oriel_comm *c, const char *call, int status, struct o
 /* A GPU must have the library's kernels, and room for one block of each rank. */
 static int check_kernels(struct oriel_comm *c)
 {
-	const struct oriel_kernel *kernels[] = { ori_gather_kernel(), ori_gather_node_kernel() };
-	int err = 0, resident = 0;
+	int room, err = load_kernels(c, &room);
 
-	for (size_t i = 0; i < ORI_COUNT(kernels) && !err && c->device->separate; i++) {
-		err = c->device->ops->resident(c->device, kernels[i], ORI_GATHER_COPY_THREADS,
-					       &resident);
-		if (!err && resident < 1)
-			err = ori_fail_silent(ORIEL_ERANGE,
-					      "a block of %d threads for each rank and comm "
-					      "does not fit the GPU",
-					      ORI_GATHER_COPY_THREADS);
-	}
-	return err;
+	return err || room > 0 ? err :
+				 ori_fail_silent(ORIEL_ERANGE,
+						 "a block of %d threads for each rank and comm "
+						 "does not fit the GPU",
+						 ORI_GATHER_COPY_THREADS);
 }
 
 int oriel_allgather_supported(struct oriel_comm *c)

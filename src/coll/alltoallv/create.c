@@ -68,11 +68,27 @@ static int set_first_counts(struct oriel_alltoallv_request *a, const struct ori_
 	return err ? err : oriel_copy(a->comm, base + l->state, &state, sizeof(state));
 }
 
+/*
+ * The driver may wait for running kernels while it loads one that it has not used yet.  In a call
+ * that would be too late: those kernels may wait for a peer that waits for this GPU.
+ */
+static int load_kernels(struct oriel_comm *c)
+{
+	int blocks, err = 0;
+
+	for (int k = 0; k < ORI_A2A_KERNELS && c->device->separate && !err; k++)
+		err = c->device->ops->resident(c->device, ori_a2a_kernel(k), ORI_A2A_THREADS,
+					       &blocks);
+	return err;
+}
+
 static int prepare(struct oriel_alltoallv_request *a, const struct oriel_alltoallv_options *options,
 		   struct ori_a2a_layout *l)
 {
 	int err = ori_alltoallv_options_take(options, a->comm->nranks, &a->options, a->given, l);
 
+	if (!err)
+		err = load_kernels(a->comm);
 	if (err)
 		return err;
 	a->send_bytes = a->options.send_bytes ? a->options.send_bytes : l->recv_bytes;
