@@ -72,6 +72,7 @@ static void close_job(struct job *j)
 	bed_close(&j->bed);
 }
 
+/* Three warps for each thread, where threads are real: they divide the ranks unevenly. */
 static int launch(struct job *j, int nblocks, int nthreads)
 {
 	const struct oriel_kernel *kernel = &exchange_kernel;
@@ -79,6 +80,8 @@ static int launch(struct job *j, int nblocks, int nthreads)
 
 	if (bed_on_cuda() && fake_cuda_kernel)
 		kernel = fake_cuda_kernel(kernel);
+	else if (bed_on_cuda())
+		nthreads *= 96;
 	err = oriel_launch(j->bed.env->comm, kernel, nblocks, nthreads, &j->args, sizeof(j->args),
 			   NULL);
 	synced = oriel_comm_sync(j->bed.env->comm, NULL);
