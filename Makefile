@@ -27,7 +27,7 @@ ARGS ?=
 PYTHON ?=
 export PYTHON
 
-# Suites: contract litmus graph sanitizer examples triton torch bench; all of them without SUITE.
+# Suites: contract litmus graph coll sanitizer examples triton torch bench; all of them without SUITE.
 SUITE ?=
 
 fabric_headers = /usr/include/infiniband/verbs.h /usr/include/rdma/fabric.h
@@ -44,7 +44,7 @@ help:
 	@echo 'make test-shmem  OpenSHMEM: its tests, an installed prefix, and shmem4py with its own tests'
 	@echo 'make test-full   AddressSanitizer and UBSan, then long tests and virtual machines'
 	@echo 'make test-slow   all rows of all tests in the release build, the rest under sanitizers, and 10,000 random programs'
-	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|sanitizer|examples|triton|torch|bench selects one part'
+	@echo 'make test-gpu    what needs a GPU; SUITE=contract|litmus|graph|coll|sanitizer|examples|triton|torch|bench selects one part'
 	@echo 'make fuzz        libFuzzer on every parser of untrusted bytes, MINUTES=5 each, two at a time'
 	@echo 'make campaign    random programs from seeds; ARGS="--seeds 1000 --from 1" passes options to tools/campaign'
 	@echo 'make deaths      COUNT=1000 jobs from SEED=n, each with one rank killed, stopped or starved of memory'

@@ -6,8 +6,9 @@
 #
 #   contract    the contract suite as kernels: ranks as threads and as processes (under MPS)
 #   litmus      the memory order that the primitives promise, round by round
-#   graph       CUDA graphs, the user's memory, streams and events, collectives, failures and traces
-#               of kernels
+#   graph       CUDA graphs, the user's memory, streams and events, requests, failures and traces of
+#               kernels
+#   coll        collectives: inside a kernel, between windows, between nodes, all-to-all-v
 #   sanitizer   compute-sanitizer (memcheck, synccheck) on one rank
 #   examples    04_cuda_ring, 05_same_kernel, 07_fused
 #   triton      the Triton externs and all-to-all-v (python/tests/gpu); needs torch, Triton and the
@@ -20,10 +21,10 @@
 # Processes share the GPU through one private MPS daemon, which is always stopped at the end.  Tests
 # that kill a rank get a daemon of their own.
 # JOBS is the number of parallel compilers.
-# ROWS=all runs every row of the contract suite.  This takes much longer than the 21 minutes that
-# all suites together take, because ranks that are processes need 2 to 4 s to start.  By default
-# half of the rows with threads run, and some 45 rows with processes, chosen by name: 1, 2, 3, 4 and
-# 8 ranks, mapped, queued and mixed.
+# ROWS=all runs every row of the contract suite.  This takes much longer than all suites together
+# without it, because ranks that are processes need 2 to 4 s to start.  By default half of the rows
+# with threads run, and some 45 rows with processes, chosen by name: 1, 2, 3, 4 and 8 ranks, mapped,
+# queued and mixed.
 # Exit status: 0 all passed, or there is no GPU (the reason is printed); 1 something failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -48,14 +49,14 @@ nvidia-smi -L 2>/dev/null | grep GPU >/dev/null || leave_out "nvidia-smi finds n
 PATH=$PATH:/usr/local/cuda/bin
 command -v nvcc >/dev/null || leave_out "no nvcc on PATH or in /usr/local/cuda/bin"
 
-suites=${*:-contract litmus graph sanitizer examples triton torch bench}
+suites=${*:-contract litmus graph coll sanitizer examples triton torch bench}
 for suite in $suites; do
 	case $suite in
-	contract | litmus | graph | sanitizer | examples | triton | torch | bench) ;;
+	contract | litmus | graph | coll | sanitizer | examples | triton | torch | bench) ;;
 	*)
 		echo >&2 \
 			"test-gpu: unknown suite '$suite'; the suites are contract litmus graph" \
-			"sanitizer examples triton torch bench"
+			"coll sanitizer examples triton torch bench"
 		exit 1
 		;;
 	esac
@@ -183,31 +184,46 @@ suite_graph() {
 		mixed_processes
 	run_beside cuda.team_graph 120 "$bin/cuda_team_graph"
 	run_beside cuda.packet_graph 120 "$bin/cuda_packet_graph"
-	run_beside coll.team_mix 120 "${on_gpu[@]}" "$bin/cuda_coll_team_mix" different_calls
-	for name in lines nodes team team_v; do
-		run_beside coll.$name 120 "${on_gpu[@]}" "$bin/cuda_coll_$name"
-	done
-	# Without the tests in which ranks are late or die.
-	run_beside coll.reduce_windows 120 "${on_gpu[@]}" "$bin/cuda_host_reduce_windows_cuda" \
-		straight_between short_and_long every_type more_than queued_ranks \
-		calls_that_differ another_call
-	run_beside coll.scatter_windows 120 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
-		a_reduce_scatter_between a_broadcast_between every_type more_than all_kinds \
-		another_call
-	run_beside coll.nodes_host 120 "${on_gpu[@]}" "$bin/cuda_host_nodes_host"
-	run_beside coll.alltoallv_random 180 "${on_gpu[@]}" A2A_CALLS=20 \
-		"$bin/cuda_host_alltoallv_random" random_splits
 	wait
 	# Not beside others: a rank whose kernels wait for their turn misses a short deadline.
 	for name in deadlines abort launches; do
 		run cuda.failure.$name 60 "$bin/cuda_failure" $name
 	done
-	run coll.team_stuck 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_late_rank an_abort
-	run coll.scatter_windows.late 100 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
-		a_late_rank
 	stop_mps
 	start_mps
 	run cuda.failure.killed 60 "$bin/cuda_failure" killed
+	stop_mps
+	# Thread ranks: as in suite_contract, not under MPS.
+	run cuda.graph.threads 60 "$bin/cuda_graph" graphs_of_2_threads graphs_of_4_threads
+	run cuda.allgather.threads 60 "$bin/cuda_allgather" streams_of_8_threads graphs_of_4_threads
+	run cuda.trace 120 bash tests/tools/trace_gpu_test.sh "$bin/oriel-trace" "$bin/cuda_trace"
+	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
+}
+
+# One program at a time.  Its kernels may take most SMs, and they wait for those of its other ranks.
+# Kernels of a second program could take the SMs that are left, and neither would end.  And MPS may
+# have too few channels for twice eight processes.
+suite_coll() {
+	local name
+	start_mps
+	run coll.team_mix 120 "${on_gpu[@]}" "$bin/cuda_coll_team_mix" different_calls
+	for name in lines nodes team team_v; do
+		run coll.$name 150 "${on_gpu[@]}" "$bin/cuda_coll_$name"
+	done
+	# Without the tests in which ranks are late or die.
+	run coll.reduce_windows 120 "${on_gpu[@]}" "$bin/cuda_host_reduce_windows_cuda" \
+		straight_between short_and_long every_type more_than queued_ranks \
+		calls_that_differ another_call
+	run coll.scatter_windows 120 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
+		a_reduce_scatter_between a_broadcast_between every_type more_than all_kinds \
+		another_call
+	run coll.nodes_host 120 "${on_gpu[@]}" "$bin/cuda_host_nodes_host"
+	run coll.desk_wrap 60 "${on_gpu[@]}" "$bin/cuda_host_desk_wrap_cuda"
+	run coll.alltoallv_random 300 "${on_gpu[@]}" A2A_CALLS=20 \
+		"$bin/cuda_host_alltoallv_random" random_splits
+	run coll.team_stuck 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_late_rank an_abort
+	run coll.scatter_windows.late 100 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
+		a_late_rank
 	stop_mps
 	start_mps
 	run coll.team_stuck.killed 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_dead_rank
@@ -216,11 +232,6 @@ suite_graph() {
 	run coll.scatter_windows.killed 100 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
 		a_dead_rank
 	stop_mps
-	# Thread ranks: as in suite_contract, not under MPS.
-	run cuda.graph.threads 60 "$bin/cuda_graph" graphs_of_2_threads graphs_of_4_threads
-	run cuda.allgather.threads 60 "$bin/cuda_allgather" streams_of_8_threads graphs_of_4_threads
-	run cuda.trace 120 bash tests/tools/trace_gpu_test.sh "$bin/oriel-trace" "$bin/cuda_trace"
-	run cuda.alltoallv.threads 60 "$bin/cuda_alltoallv" threads_4 threads_8 mixed_threads
 }
 
 # Runs without MPS, which compute-sanitizer does not support.  There is one rank, whose peer is
