@@ -5,9 +5,9 @@
 #
 # Sourced by bash scripts that have set name (for messages), root, reps and seconds.  They call, in
 # this order, gpu_options "$@", gpu_begin, gpu_compile for each program (in the background),
-# gpu_compile_nvshmem, gpu_compiled, gpu_mps_start, gpu_measure and gpu_time_left in a loop,
-# gpu_table.  What is here sets: build, out, log, work (a folder that goes when the script ends),
-# nvshmem (empty: not installed), oriel_flags.
+# gpu_compile_nvshmem, gpu_compiled, gpu_mps_start, gpu_tune, gpu_measure and gpu_time_left in a
+# loop, gpu_table.  What is here sets: build, out, log, work (a folder that goes when the script
+# ends), nvshmem (empty: not installed), oriel_flags.
 build=$root/build/release out='' gpu_mps_runs='' gpu_pids=()
 
 die() {
@@ -72,15 +72,16 @@ gpu_begin() {
 	say "# commit $(git -C "$root" describe --always --dirty 2>/dev/null || echo unknown)"
 	say "# host $(uname -n), kernel $(uname -srm), $(nproc) cores"
 	say "# GPU $gpu; $("$nvcc" --version | sed -n 's/^Cuda compilation tools, //p')"
-	if [ ! -x "$build/bin/oriel-run" ] || [ ! -e "$build/lib/liboriel.so" ]; then
-		{ cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DORIEL_TESTS=OFF &&
-			cmake --build "$build" -j "$(nproc)" --target oriel oriel-run oriel-tune
-		} >"$work/build.log" 2>&1 ||
-			{
-				grep -a -m 5 -A 3 rror "$work/build.log"
-				die "Oriel does not build in $build"
-			}
-	fi
+	# Always: an older oriel-tune would write tables that the library does not read.
+	{
+		if [ ! -f "$build/CMakeCache.txt" ]; then
+			cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DORIEL_TESTS=OFF
+		fi && cmake --build "$build" -j "$(nproc)" --target oriel oriel-run oriel-tune
+	} >"$work/build.log" 2>&1 ||
+		{
+			grep -a -m 5 -A 3 rror "$work/build.log"
+			die "Oriel does not build in $build"
+		}
 	oriel_flags=(-I"$root/include" -L"$build/lib" -loriel -Xlinker -rpath="$build/lib")
 }
 
@@ -138,6 +139,15 @@ gpu_mps_start() {
 	export ORIEL_DEVICE=cuda ORIEL_TIMEOUT=20
 	say "# MPS share of a rank: 50% of the SMs with 2 ranks, 12% with 8"
 	SECONDS=0
+}
+
+# gpu_tune RANKS SHARE: makes $work/tuneRANKS.  Rows that need it are left out if that fails.
+gpu_tune() {
+	CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=$2 timeout -k 5 90 "$build/bin/oriel-run" -n "$1" \
+		"$build/bin/oriel-tune" --quick -o "$work/tune$1" >"$work/tune.log" 2>&1 && return
+	rm -f "$work/tune$1"
+	say "# FAILED: oriel-tune with $1 ranks"
+	tail -15 "$work/tune.log" | sed 's/^/#   /' | tee -a "$log"
 }
 
 # gpu_measure REP WHO SHARE COMMAND...: its lines go to the log with repetition and name in front.

@@ -36,10 +36,7 @@ say \
 
 run=$build/bin/oriel-run
 for ranks in 8 2; do
-	CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=$((ranks == 8 ? 12 : 50)) timeout -k 5 90 \
-		"$run" -n $ranks "$build/bin/oriel-tune" --quick -o "$work/tune$ranks" \
-		>"$work/tune.log" 2>&1 ||
-		say "# FAILED: oriel-tune with $ranks ranks"
+	gpu_tune $ranks $((ranks == 8 ? 12 : 50)) || continue
 	sed 's/^/# /' "$work/tune.log" | tee -a "$log"
 done
 SECONDS=0
@@ -50,10 +47,10 @@ for ((rep = 1; rep <= reps; rep++)); do
 	gpu_measure $rep limit 50 "$work/limit" 2
 	gpu_measure $rep oriel 50 "$run" -n 2 "$work/oriel" rows
 	[ -z "$nvshmem" ] || gpu_measure $rep nvshmem 50 "$work/versus_nvshmem" 2
-	gpu_measure $rep tuned 12 env ORIEL_TUNE_FILE="$work/tune8" "$run" -n 8 \
-		"$work/oriel" exchange
-	gpu_measure $rep tuned 50 env ORIEL_TUNE_FILE="$work/tune2" "$run" -n 2 \
-		"$work/oriel" exchange
+	[ ! -f "$work/tune8" ] || gpu_measure $rep tuned 12 \
+		env ORIEL_TUNE_FILE="$work/tune8" "$run" -n 8 "$work/oriel" exchange
+	[ ! -f "$work/tune2" ] || gpu_measure $rep tuned 50 \
+		env ORIEL_TUNE_FILE="$work/tune2" "$run" -n 2 "$work/oriel" exchange
 	[ $rep -gt 2 ] || gpu_measure $rep oriel 12 "$run" -n 8 "$work/oriel" busy
 	[ $rep -gt 3 ] ||
 		gpu_measure $rep handshake 12 env ORIEL_A2A_PLAN=small=0 "$run" -n 8 \

@@ -77,6 +77,8 @@ class Table:
             verdict, text = judge(mine, target[1], True), f"<= {target[1]:.0f} us"
         elif target is not None:
             verdict, text = judge(ratio, target, True), f"<= {target:.2f} x"
+        if row.startswith("exchange") and guess and not tuned:
+            verdict = "not tuned"
         if verdict == "PASS" and ahead and nvshmem and mine >= nvshmem:
             verdict = "MISS: behind NVSHMEM"
         span = self.f.span("limit", f"{row_limit}/{way}" if way else row_limit)

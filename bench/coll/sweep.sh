@@ -58,9 +58,7 @@ cases() {
 
 for ((ranks = 2; ranks <= 8; ranks++)); do
 	[ -n "$(cases $ranks '')" ] || continue
-	CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=$((100 / ranks)) timeout -k 5 90 \
-		"$run" -n $ranks "$build/bin/oriel-tune" --quick -o "$work/tune$ranks" \
-		>"$work/tune.log" 2>&1 || say "# FAILED: oriel-tune with $ranks ranks"
+	gpu_tune $ranks $((100 / ranks))
 done
 SECONDS=0
 for ((rep = 1; rep <= reps; rep++)); do
@@ -71,8 +69,9 @@ for ((rep = 1; rep <= reps; rep++)); do
 		share=$((100 / ranks))
 		gpu_measure $rep limit $share "$work/limit" $ranks "${all[@]}"
 		gpu_measure $rep oriel $share "$run" -n $ranks "$work/oriel" rows "${all[@]}"
-		gpu_measure $rep tuned $share env ORIEL_TUNE_FILE="$work/tune$ranks" "$run" \
-			-n $ranks "$work/oriel" rows "${exchanges[@]}"
+		[ ! -f "$work/tune$ranks" ] || gpu_measure $rep tuned $share \
+			env ORIEL_TUNE_FILE="$work/tune$ranks" "$run" -n $ranks "$work/oriel" \
+			rows "${exchanges[@]}"
 	done
 	gpu_time_left $rep || break
 done
