@@ -430,7 +430,7 @@ class BadInput(unittest.TestCase):
         before = os.environ.get("ORIEL_BITCODE")
         try:
             os.environ["ORIEL_BITCODE"] = "/nowhere"
-            with self.assertRaisesRegex(FileNotFoundError, "/nowhere.*clang 16"):
+            with self.assertRaisesRegex(FileNotFoundError, "/nowhere.*clang 19"):
                 ot.extern_libs(90)
         finally:
             if before is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The device API as LLVM bitcode, which Triton links into its kernels.  It needs clang 16 or later
+# The device API as LLVM bitcode, which Triton links into its kernels.  It needs clang 19 or later
 # and no CUDA toolkit.  Two files: from sm_90 on the headers use fences that older GPUs lack.
 set(ORIEL_BITCODE AUTO CACHE STRING
-	"device bitcode for Triton: AUTO (where clang 16 or later is found), ON or OFF")
+	"device bitcode for Triton: AUTO (where clang 19 or later is found), ON or OFF")
 if(ORIEL_BITCODE STREQUAL "OFF")
 	return()
 endif()
@@ -11,19 +11,19 @@ endif()
 function(oriel_clang_is_new valid clang)
 	execute_process(COMMAND ${clang} -dumpversion OUTPUT_VARIABLE version ERROR_QUIET
 		OUTPUT_STRIP_TRAILING_WHITESPACE)
-	if(version VERSION_LESS 16)
+	if(version VERSION_LESS 19)
 		set(${valid} FALSE PARENT_SCOPE)
 	endif()
 endfunction()
 find_program(ORIEL_BITCODE_CLANG
-	NAMES clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16 clang
+	NAMES clang-22 clang-21 clang-20 clang-19 clang
 	VALIDATOR oriel_clang_is_new DOC "compiler of the device bitcode")
 if(NOT ORIEL_BITCODE_CLANG)
 	if(ORIEL_BITCODE STREQUAL "ON")
 		message(FATAL_ERROR
-			"ORIEL_BITCODE=ON needs clang 16 or later: tools/deps.sh python installs it")
+			"ORIEL_BITCODE=ON needs clang 19 or later: tools/deps.sh python installs it")
 	endif()
-	message(STATUS "device bitcode for Triton: left out (no clang 16 or later)")
+	message(STATUS "device bitcode for Triton: left out (no clang 19 or later)")
 	return()
 endif()
 message(STATUS "device bitcode for Triton: ${ORIEL_BITCODE_CLANG}")

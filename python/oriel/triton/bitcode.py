@@ -65,7 +65,7 @@ def library(capability: int | tuple[int, int] | None = None) -> str:
         if (folder / name).is_file():
             return str(folder / name)
     raise FileNotFoundError(
-        f"{name} is not in {', '.join(map(str, folders))}.  Build it with clang 16 or later "
+        f"{name} is not in {', '.join(map(str, folders))}.  Build it with clang 19 or later "
         "(cmake --build build/release --target oriel_device_bitcode), install a wheel that has "
         "it, or set ORIEL_BITCODE to the folder that holds it"
     )
