@@ -3,7 +3,7 @@
 # Tests oriel-tune: command line, a short run, the file that it writes, and that later runs load it.
 # Usage: tune_test.sh ORIEL_TUNE ORIEL_RUN      (ORIEL_RUN is beside ORIEL_TUNE, which starts it)
 set -u
-tune=$1
+tune=$1 run=$2
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 unset ORIEL_TUNE_FILE ORIEL_A2A_PLAN RANK WORLD_SIZE
@@ -46,6 +46,8 @@ tail -1 "$file" | grep -Eq '^check [0-9a-f]{16}$' || fail "the file has no end"
 has() {
 	local n
 	n=$(grep -cE "^# $2" "$dir/out")
+	# A sweep that runs out of time on a slow machine says so, and measures fewer sizes.
+	[ "$n" -lt "$1" ] && [ "$1" -gt 1 ] && grep -q 'no time was left' "$dir/out" && return
 	[ "$n" -eq "$1" ] || fail "$n lines, not $1, begin with '$2'"
 }
 
@@ -83,5 +85,13 @@ has 1 "$most: nothing to tune, because"
 grep -Eq '^cells 0 once [0-9]+ host_once 21845 long_from 131072$' "$dir/mixed" ||
 	fail "the table has no limits: $(grep ^cells "$dir/mixed")"
 want 1 'cannot write' "$tune" -n 2 --quick -o "$dir/table/below"
+
+# Ranks with different numbers of cores guess differently, and measure the same plans all the same.
+if [ "$(nproc)" -gt 1 ]; then
+	# shellcheck disable=SC2016 # the shell of each rank expands it
+	want 0 "written to $dir/uneven" "$run" -n 2 bash -c \
+		'[ "$RANK" -eq 1 ] && exec taskset -c 0 "$0" "$@"; exec "$0" "$@"' \
+		"$tune" --quick -o "$dir/uneven"
+fi
 
 exit $failed

@@ -207,9 +207,16 @@ static int try_small(struct tool_job *job, struct tool_size *s)
 int tool_sweep(struct tool_job *job, struct tool_size *s)
 {
 	struct ori_a2a_plan plan;
+	double marked = 0;
 	int err = ori_tune_plan(job->comm, s->bytes, &plan);
 
-	s->first_small = !err && plan.small >= s->bytes ? (uint32_t)s->bytes : 0;
+	/*
+	 * The first guess depends on the cores of a rank.  If one rank guesses marks, all do:
+	 * otherwise they would not measure the same plans.
+	 */
+	if (!err)
+		err = tool_gather(job, plan.small >= s->bytes, &marked);
+	s->first_small = !err && marked > 0 ? (uint32_t)s->bytes : 0;
 	for (int k = 0; !err && k < ORI_PLAN_KINDS; k++) {
 		s->first[k] = plan.kind[k];
 		s->best[k] = plan.kind[k];
