@@ -170,11 +170,11 @@ ORIEL_DEV void ori_nodes_collect(struct ori_exchange *x, const struct ori_nodes_
 
 	parts.common_off += s->piece;
 	from = ori_exchange_commons(x, parts);
-	for (r = p.first; r < ranks; r += p.step) {
-		if (s->places[r].node == s->places[rank].node)
+	for (near = 0; near < ranks; near++) {
+		if (s->places[near].node != s->places[rank].node)
 			continue;
-		for (near = 0; near < ranks; near++) {
-			if (s->places[near].node != s->places[rank].node)
+		for (r = p.first; r < ranks; r += p.step) {
+			if (s->places[r].node == s->places[rank].node)
 				continue;
 			share = ori_nodes_share(s->places[near], ori_coll_share(n, s->piece, r));
 			ori_group_copy(p.g, out + (uint32_t)r * s->piece + share.begin,

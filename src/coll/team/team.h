@@ -53,7 +53,7 @@ struct oriel_team *ori_team_of_calls(struct oriel_comm *);
 void ori_team_count_calls(struct oriel_comm *, uint64_t calls);
 /*
  * calls.c, for tests: how the last long call went; 0: there was none.  On a separate device that is
- * ORI_NODE_*; on the CPU ORI_CARDS_*, of reductions outside windows.
+ * ORI_NODE_*; on the CPU ORI_CARDS_*, of reductions: a broadcast leaves it as it was.
  */
 int ori_team_last_way(struct oriel_comm *);
 /*
