@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include <oriel/oriel.h>
 
@@ -16,6 +17,7 @@
 
 #define MOST 100u
 #define ROUNDS 2000u
+#define LOST_S 20 /* a message that has not come for so long is lost */
 
 TEST(every_size_and_alignment)
 {
@@ -56,7 +58,7 @@ TEST(source_and_target_overlap)
 struct message {
 	uint8_t memory[256];
 	uint32_t at, bytes, flag; /* in memory; flag: bytes of the last word */
-	uint32_t acked;
+	uint32_t acked, lost;
 };
 
 static uint32_t load_flag(const struct message *m)
@@ -102,15 +104,31 @@ static uint8_t byte_of(uint32_t round, uint32_t i)
 	return (uint8_t)(round * 31 + i);
 }
 
+/* Called now and then by who waits: is the round lost?  *since is 0 before the first call. */
+static int is_lost(struct message *m, time_t *since, uint32_t round)
+{
+	sched_yield();
+	*since = *since ? *since : time(NULL);
+	/* relaxed: it only ends the other thread's wait */
+	if (!__atomic_load_n(&m->lost, __ATOMIC_RELAXED) && time(NULL) - *since > LOST_S) {
+		check_fail(__FILE__, __LINE__, "round %u is lost: %u bytes, flag of %u", round,
+			   m->bytes, m->flag);
+		__atomic_store_n(&m->lost, 1, __ATOMIC_RELAXED); /* likewise */
+	}
+	return __atomic_load_n(&m->lost, __ATOMIC_RELAXED); /* likewise */
+}
+
 static void *reader(void *arg)
 {
 	struct message *m = arg;
 	uint32_t round, polls, wrong = 0;
 
 	for (round = 1; round <= ROUNDS; round++) {
+		time_t since = 0;
+
 		for (polls = 1; (load_flag(m) & 0xff) != round % 200 + 1; polls++)
-			if (polls % 1000 == 0)
-				sched_yield();
+			if (polls % 1000 == 0 && is_lost(m, &since, round))
+				return NULL;
 		load_whole_word(m);
 		reset_flag(m); /* at once: a second store of the flag would bring it back */
 		for (uint32_t i = 0; i + m->flag < m->bytes; i++)
@@ -128,6 +146,8 @@ static void send_rounds(struct message *m)
 	uint32_t back = 0;
 
 	for (uint32_t round = 1; round <= ROUNDS; round++) {
+		time_t since = 0;
+
 		for (uint32_t i = 0; i < m->bytes; i++)
 			source[i] = byte_of(round, i);
 		memset(source + m->bytes - m->flag, 0, m->flag);
@@ -135,7 +155,8 @@ static void send_rounds(struct message *m)
 		soft_place_copy(m->memory + m->at, source, m->bytes);
 		/* acquire: pairs with the reader's release */
 		while (__atomic_load_n(&m->acked, __ATOMIC_ACQUIRE) != round)
-			sched_yield();
+			if (is_lost(m, &since, round))
+				return;
 		back += load_flag(m) != 0;
 	}
 	CHECK_EQ(back, 0);
