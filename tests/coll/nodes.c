@@ -19,7 +19,8 @@ static const struct bed_row rows[] = {
 };
 
 /* The shares of the nodes of these help nobody, so such calls have no round more. */
-static const struct bed_row flat[] = { { "queued", 3, 0, "3x1" } };
+static const struct bed_row flat[] = { { "queued", 3, 0, "3x1" },
+				       { "queued processes", 3, 1, "3x1" } };
 
 struct args {
 	struct oriel_team_dev team;
@@ -278,7 +279,8 @@ static void least_rank(struct rank_env *env)
 
 TEST(slots_without_room_for_shares)
 {
-	const struct bed_row few[] = { { "two and one", 3, 0, "0,0,1" } };
+	const struct bed_row few[] = { { "two and one", 3, 0, "0,0,1" },
+				       { "two and one, processes", 3, 1, "0,0,1" } };
 
 	bed_rows(few, ORI_COUNT(few), least_rank, NULL);
 }

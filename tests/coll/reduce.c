@@ -146,7 +146,8 @@ static void bits_rank(struct rank_env *env)
 
 TEST(the_bits_do_not_depend_on_the_size)
 {
-	const struct bed_row few[] = { { "five threads", 5, 0, NULL } };
+	const struct bed_row few[] = { { "five threads", 5, 0, NULL },
+				       { "five processes", 5, 1, NULL } };
 
 	bed_rows(few, ORI_COUNT(few), bits_rank, NULL);
 }
