@@ -51,19 +51,26 @@ struct job {
 	enum shape shape;
 };
 
-static void open_job(struct job *j, struct rank_env *env, uint64_t team_slot, uint64_t bytes)
+static void open_job_with(struct job *j, struct rank_env *env, struct oriel_team_options *o,
+			  uint64_t bytes)
 {
-	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
 	const uint32_t *cells = (const uint32_t *)env->arg;
 
 	memset(j, 0, sizeof(*j));
 	bed_open(&j->bed, env, bytes);
-	o.channels = 3;
-	o.slot_bytes = team_slot;
-	o.cells = *cells;
-	REQUIRE_OK(oriel_team_create(env->comm, &o, &j->team));
+	o->channels = 3;
+	o->cells = *cells;
+	REQUIRE_OK(oriel_team_create(env->comm, o, &j->team));
 	REQUIRE_OK(oriel_team_device(j->team, &j->args.team));
 	j->args.memory = j->bed.memory;
+}
+
+static void open_job(struct job *j, struct rank_env *env, uint64_t team_slot, uint64_t bytes)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+
+	o.slot_bytes = team_slot;
+	open_job_with(j, env, &o, bytes);
 }
 
 static void close_job(struct job *j)
@@ -255,6 +262,62 @@ static void one_round_rank(struct rank_env *env)
 TEST(the_longest_short_messages_take_one_round)
 {
 	both_ways(rows, ORI_COUNT(rows), one_round_rank);
+}
+
+/*
+ * Counts about to wrap, and marks about to repeat, which have 31 bits of a round's number: sizes
+ * have cells of their own, at the end of a place.
+ */
+static void wrap_rank(struct rank_env *env)
+{
+	static const uint64_t first[] = { (1ull << 30) - 3, (1ull << 31) - 4, (1ull << 32) - 5,
+					  UINT64_MAX - 5 };
+	struct job j;
+
+	for (size_t i = 0; i < ORI_COUNT(first) && !check_failures; i++) {
+		struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+
+		o.first_count = first[i];
+		open_job_with(&j, env, &o, 200000);
+		j.args.calls = 3;
+		for (int k = 0; k < 6 && !check_failures; k++) {
+			j.shape = k % 3 == 1 ? ONE_IS_LONG : ANY;
+			exchange(&j, k % 3 == 1 ? 5000 : 60, 1 + k % 2, 1 + k % 3);
+		}
+		close_job(&j);
+	}
+}
+
+TEST(counts_and_marks_wrap)
+{
+	const struct bed_row few[] = { { "two threads", 2, 0, NULL },
+				       { "three processes", 3, 1, NULL },
+				       { "mixed processes", 4, 1, "2x2" } };
+
+	both_ways(few, ORI_COUNT(few), wrap_rank);
+}
+
+/* Places are larger if lines send more in cells; single calls do not. */
+static void beside_lines_rank(struct rank_env *env)
+{
+	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
+	struct job j;
+
+	o.line_bytes = 16384;
+	open_job_with(&j, env, &o, 500000);
+	if (j.args.team.cell_bytes)
+		CHECK(j.args.team.cell_bytes > j.args.team.short_bytes);
+	for (int i = 0; i < 6 && !check_failures; i++) {
+		j.shape = i % 3 == 0 ? EDGES : i % 3 == 1 ? ONE_IS_LONG : ANY;
+		j.args.calls = 1 + i % 2;
+		exchange(&j, i % 3 == 0 ? 4200 : 10000, 1, 1 + i % 4);
+	}
+	close_job(&j);
+}
+
+TEST(a_team_with_longer_lines)
+{
+	both_ways(rows, ORI_COUNT(rows), beside_lines_rank);
 }
 
 /* The smallest slot of a team: the sizes leave no room for data in the first round. */
