@@ -18,15 +18,19 @@ enum { BROADCAST, GATHER, EXCHANGE, EXCHANGE_V, REDUCE, SCATTER, LINES };
 #define LINE_EXCHANGE LINES
 #define LINE_GATHER (LINES + 1)
 #define LINE_REDUCE (LINES + 2)
-#define KINDS (LINES + 3)
+#define LINE_EXCHANGE_INTO (LINES + 3) /* they receive in a window */
+#define LINE_GATHER_INTO (LINES + 4)
+#define KINDS (LINES + 5)
 
 #define VICTIM 1
 #define LATE_MS 200 /* deadline of a call that a rank does not make */
 #define SHORT 40u
 #define LONG 30000u
+#define SHARED 600000u /* nodes share what they receive: device/coll_nodes.h */
 
 struct args {
 	struct oriel_team_dev team;
+	struct oriel_window_dev win; /* of lines that receive in it */
 	uint8_t *memory;
 	uint64_t *sizes; /* all-to-all-v: to send, then received */
 	uint64_t bytes, recv_off;
@@ -72,12 +76,18 @@ ORIEL_DEV int call_once(const struct args *a, struct oriel_group g, uint8_t *sen
 
 ORIEL_DEV int open_line(const struct args *a, struct oriel_group g, struct oriel_coll_line *line)
 {
-	if (a->kind == LINE_EXCHANGE)
-		return oriel_coll_open_alltoall(line, &a->team, g, 0, a->bytes, 0, 1);
-	if (a->kind == LINE_GATHER)
-		return oriel_coll_open_allgather(line, &a->team, g, 0, a->bytes, 0, 1);
-	return oriel_coll_open_allreduce(line, &a->team, g, 0, a->bytes / 4, ORIEL_TYPE_FLOAT,
-					 ORIEL_REDUCE_SUM);
+	int err;
+
+	if (a->kind == LINE_REDUCE)
+		return oriel_coll_open_allreduce(line, &a->team, g, 0, a->bytes / 4,
+						 ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM);
+	if (a->kind == LINE_EXCHANGE || a->kind == LINE_EXCHANGE_INTO)
+		err = oriel_coll_open_alltoall(line, &a->team, g, 0, a->bytes, 0, 1);
+	else
+		err = oriel_coll_open_allgather(line, &a->team, g, 0, a->bytes, 0, 1);
+	if (!err && a->kind >= LINE_EXCHANGE_INTO)
+		err = oriel_coll_into(line, g, &a->win, 0);
+	return err;
 }
 
 ORIEL_KERNEL(stuck_kernel, struct args)
@@ -94,8 +104,11 @@ ORIEL_KERNEL(stuck_kernel, struct args)
 			die();
 			return 0;
 		}
-		err = a->kind >= LINES ? oriel_coll_again(&line, g, send, recv) :
-					 call_once(a, g, send, recv);
+		if (a->kind < LINES)
+			err = call_once(a, g, send, recv);
+		else
+			err = oriel_coll_again(&line, g, send,
+					       a->kind >= LINE_EXCHANGE_INTO ? NULL : recv);
 	}
 	if (a->kind >= LINES) {
 		closed = oriel_coll_close(&line, g);
@@ -109,6 +122,7 @@ ORIEL_KERNEL(stuck_kernel, struct args)
 struct job {
 	struct bed bed;
 	struct oriel_team *team;
+	struct oriel_window *window;
 	struct args args;
 };
 
@@ -123,6 +137,25 @@ struct scene {
 	uint64_t bytes;
 };
 
+/* Bytes of a block in scene i of a kind, or 0 if it has no such scene. */
+static uint64_t bytes_of(int kind, int i)
+{
+	if (i == 0)
+		return kind >= LINE_EXCHANGE_INTO ? 0 : SHORT;
+	return i == 1 ? LONG : kind == BROADCAST || kind == REDUCE ? SHARED : 0;
+}
+
+#define SCENES 3
+
+static void open_window(struct job *j, const struct scene *s)
+{
+	struct oriel_window_options o = ORIEL_WINDOW_OPTIONS_INIT;
+
+	o.bytes = (uint64_t)j->bed.env->nranks * s->bytes;
+	REQUIRE_OK(oriel_window_create(j->bed.env->comm, &o, &j->window));
+	REQUIRE_OK(oriel_window_device(j->window, &j->args.win));
+}
+
 static void open_job(struct job *j, struct rank_env *env, const struct scene *s)
 {
 	struct oriel_team_options o = ORIEL_TEAM_OPTIONS_INIT;
@@ -134,6 +167,8 @@ static void open_job(struct job *j, struct rank_env *env, const struct scene *s)
 	o.slot_bytes = 8192; /* so that long calls have many rounds */
 	REQUIRE_OK(oriel_team_create(env->comm, &o, &j->team));
 	REQUIRE_OK(oriel_team_device(j->team, &j->args.team));
+	if (s->kind >= LINE_EXCHANGE_INTO)
+		open_window(j, s);
 	memset(j->bed.host, 0, j->bed.bytes);
 	for (uint64_t r = 0; r < n; r++)
 		memcpy(j->bed.host + 8 * r, &s->bytes, sizeof(s->bytes));
@@ -149,6 +184,7 @@ static void open_job(struct job *j, struct rank_env *env, const struct scene *s)
 
 static void close_job(struct job *j)
 {
+	CHECK_EQ(oriel_window_destroy(j->window), 0);
 	CHECK_EQ(oriel_team_destroy(j->team), 0);
 	bed_close(&j->bed);
 }
@@ -182,12 +218,13 @@ static void each_scene(void (*run)(struct scene *))
 	for (s.cells = few ? ORIEL_CELLS_IF_POSSIBLE : ORIEL_CELLS_NEVER;
 	     s.cells <= ORIEL_CELLS_IF_POSSIBLE; s.cells++)
 		for (s.kind = 0; s.kind < KINDS; s.kind++)
-			for (int i = few; i < 2 && !check_failures; i++) {
-				s.bytes = i ? LONG : SHORT;
-				run(&s);
+			for (int i = few; i < (few ? 2 : SCENES) && !check_failures; i++) {
+				s.bytes = bytes_of(s.kind, i);
+				if (s.bytes)
+					run(&s);
 				if (check_failures)
-					printf("... kind %d, %s blocks, cells %u\n", s.kind,
-					       i ? "long" : "short", s.cells);
+					printf("... kind %d, %" PRIu64 " bytes, cells %u\n", s.kind,
+					       s.bytes, s.cells);
 			}
 }
 
@@ -217,9 +254,10 @@ static void late_rank(struct rank_env *env)
 	struct scene s = *(struct scene *)env->arg;
 
 	for (s.kind = 0; s.kind < KINDS && !check_failures; s.kind++)
-		for (int i = 0; i < 2 && !check_failures; i++) {
-			s.bytes = i ? LONG : SHORT;
-			late_scene(env, &s);
+		for (int i = 0; i < SCENES && !check_failures; i++) {
+			s.bytes = bytes_of(s.kind, i);
+			if (s.bytes)
+				late_scene(env, &s);
 			if (check_failures)
 				printf("... kind %d, %" PRIu64 " bytes\n", s.kind, s.bytes);
 		}
