@@ -260,15 +260,18 @@ static void types_rank(struct rank_env *env)
 	j.args.calls = 1;
 	for (int type = ORIEL_TYPE_INT8; type <= ORIEL_TYPE_DOUBLE && !check_failures; type++)
 		for (int op = ORIEL_REDUCE_SUM; op <= ORIEL_REDUCE_XOR && !check_failures; op++)
-			for (int i = 0; i < 3 && oriel_reduce_is_valid(type, op); i++)
+			for (int i = 0; i < 3 && oriel_reduce_is_valid(type, op); i++) {
 				call_all(&j, ORI_COLL_ALLREDUCE, type, op, counts[i], 1, 4);
+				call_all(&j, ORI_COLL_REDUCESCATTER, type, op, counts[i], 1, 4);
+			}
 	close_job(&j);
 }
 
 TEST(every_type_inside_a_kernel)
 {
 	const struct bed_row few[] = { { "three threads", 3, 0, NULL },
-				       { "three processes", 3, 1, NULL } };
+				       { "three processes", 3, 1, NULL },
+				       { "mixed threads", 4, 0, "2x2" } };
 
 	both_ways(few, ORI_COUNT(few), types_rank);
 }
