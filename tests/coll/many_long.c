@@ -10,6 +10,7 @@
 static const struct bed_row many[] = { { "32 queued", 32, 0, "32x1" },
 				       { "32 mixed", 32, 0, "4x8" },
 				       { "64 mixed", 64, 0, "8x8" },
+				       { "64 queued", 64, 0, "64x1" },
 				       { "24 processes", 24, 1, "8x3" } };
 
 /* Less than a block of each rank, and several rounds. */
