@@ -79,7 +79,7 @@ gpu_begin() {
 		fi && cmake --build "$build" -j "$(nproc)" --target oriel oriel-run oriel-tune
 	} >"$work/build.log" 2>&1 ||
 		{
-			grep -a -m 5 -A 3 rror "$work/build.log"
+			grep -a -m 5 -A 3 rror "$work/build.log" || tail -n 20 "$work/build.log"
 			die "Oriel does not build in $build"
 		}
 	oriel_flags=(-I"$root/include" -L"$build/lib" -loriel -Xlinker -rpath="$build/lib")
@@ -148,6 +148,7 @@ gpu_tune() {
 	rm -f "$work/tune$1"
 	say "# FAILED: oriel-tune with $1 ranks"
 	tail -15 "$work/tune.log" | sed 's/^/#   /' | tee -a "$log"
+	return 1
 }
 
 # gpu_measure REP WHO SHARE COMMAND...: its lines go to the log with repetition and name in front.

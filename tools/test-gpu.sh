@@ -36,6 +36,7 @@ at_once=2 # programs under MPS
 started=$SECONDS
 rows=$([ "${ROWS:-}" = all ] && echo quick || echo quick,few)
 results='' mps_folder=''
+export ORIEL_TUNE_FILE=none # tests know which way a call goes without a table
 
 # ---- tools and suites ----------------------------------------------------------------------------
 
@@ -218,10 +219,16 @@ suite_coll() {
 		a_reduce_scatter_between a_broadcast_between every_type more_than all_kinds \
 		another_call
 	run coll.nodes_host 120 "${on_gpu[@]}" "$bin/cuda_host_nodes_host"
+	run coll.reduce 120 "${on_gpu[@]}" "$bin/cuda_host_reduce" all_reduce reduce_scatter \
+		broadcast every_type unaligned two_comms
+	run coll.reduce_errors 60 "${on_gpu[@]}" "$bin/cuda_host_reduce_errors" a_bad_argument \
+		a_refusal ranks_that_differ
+	run coll.reduce_graph 60 "${on_gpu[@]}" "$bin/cuda_host_reduce_graph_cuda"
+	run coll.large 250 "${on_gpu[@]}" "$bin/cuda_host_large_cuda"
 	run coll.desk_wrap 60 "${on_gpu[@]}" "$bin/cuda_host_desk_wrap_cuda"
 	run coll.alltoallv_random 300 "${on_gpu[@]}" A2A_CALLS=20 \
 		"$bin/cuda_host_alltoallv_random" random_splits
-	run coll.team_stuck 100 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_late_rank an_abort
+	run coll.team_stuck 150 "${on_gpu[@]}" "$bin/cuda_coll_team_stuck" a_late_rank an_abort
 	run coll.scatter_windows.late 100 "${on_gpu[@]}" "$bin/cuda_host_scatter_windows_cuda" \
 		a_late_rank
 	stop_mps
@@ -344,7 +351,7 @@ generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
 		cmake --preset cuda -G "$generator"
 	fi && cmake --preset cuda &&
 		cmake --build $build -j "$jobs" --target gpu_tests gpu_examples \
-		oriel oriel-run oriel-info oriel-perf
+		oriel oriel-run oriel-info oriel-perf oriel-tune
 } >"$logs/build.log" 2>&1
 status=$?
 if [ $status -ne 0 ]; then

@@ -108,7 +108,7 @@ static __device__ __forceinline__ void time_of(const struct args &a, int call, u
 {
 	if (threadIdx.x)
 		return;
-	if (call == GPU_WARM + 1)
+	if (call == GPU_WARM)
 		*start = gpu_clock_ns();
 	/* The slowest block: one that has the rank itself for its peer waits for nobody. */
 	if (call == GPU_WARM + a.calls)
