@@ -5,8 +5,12 @@
  * The OpenSHMEM of this tree, another OpenSHMEM and Oriel's own calls are measured by the same loop
  * over the same amount of data.  This file uses none of these libraries.
  *
- * A rank's data are doubles: its number plus 1.  A timed loop ends with a meeting of all ranks, so
- * that the slowest rank counts.  A figure is the median of BENCH_BLOCKS loops.
+ * A rank's data are doubles: its number plus 1.  Before each call of a collective, every rank that
+ * gives data adds to the first double of each cache line; that is part of the time.  Without new
+ * data, readers would find the lines of the last call in their own caches.
+ *
+ * A timed loop ends with a meeting of all ranks, so that the slowest rank counts.  A figure is the
+ * median of BENCH_BLOCKS loops.
  */
 #ifndef ORI_BENCH_SHMEM_CASES_H
 #define ORI_BENCH_SHMEM_CASES_H
@@ -17,6 +21,7 @@
 
 #define CASES_GROUP 16 /* so many collective calls follow each other; then all ranks meet */
 #define CASES_MOST (1u << 20)
+#define CASES_LINE (64 / sizeof(double))
 
 struct cases_size {
 	const char *name;
@@ -40,7 +45,8 @@ enum cases_data {
 	CASES_AT_FIRST,  /* rank 0: data of rank 1 */
 	CASES_AT_BOTH,   /* each of the two: data of the other */
 	CASES_FROM_ROOT, /* all except rank 0: its data */
-	CASES_BLOCKS,    /* all: one block per rank */
+	CASES_BLOCKS,    /* all: the block of each rank */
+	CASES_EXCHANGED, /* all: a block of each rank, which sends another one to each */
 	CASES_SUM,       /* all: the sum over the ranks */
 };
 
@@ -48,6 +54,7 @@ struct cases_job {
 	int rank, nranks;
 	double *send, *recv; /* each has room for nranks parts of CASES_MOST bytes */
 	void *context;       /* of the library that is measured */
+	int calls;           /* of the collective, since its send memory was filled */
 	/* returns when all ranks have called it; 0 on success */
 	int (*meet)(struct cases_job *);
 };
@@ -76,35 +83,69 @@ static inline int cases_rounds(const struct cases_case *c, int nranks, size_t by
 	return n < CASES_GROUP ? CASES_GROUP : (int)(n - n % CASES_GROUP);
 }
 
-static inline int cases_block_is(const double *block, size_t bytes, double want)
+/* What the first double of each line has more than the others, after so many calls. */
+static inline double cases_more(const struct cases_job *j)
+{
+	return j->calls % 8;
+}
+
+/* New data for a call. */
+static inline void cases_renew(struct cases_job *j, enum cases_data data, size_t bytes)
+{
+	size_t parts = data == CASES_EXCHANGED ? (size_t)j->nranks : 1;
+
+	j->calls++;
+	if (data == CASES_FROM_ROOT && j->rank)
+		return;
+	for (size_t i = 0; i < parts * bytes / sizeof(double); i += CASES_LINE)
+		j->send[i] = j->rank + 1 + cases_more(j);
+}
+
+/*
+ * `first`: where the block begins in the memory from which it was sent, in doubles.  `more`: what
+ * the first double of each line there has more than `want`.
+ */
+static inline int cases_block_is(const double *block, size_t bytes, size_t first, double want,
+				 double more)
 {
 	for (size_t i = 0; i < bytes / sizeof(double); i++)
-		if (block[i] != want)
+		if (block[i] != want + ((first + i) % CASES_LINE ? 0 : more))
 			return 0;
 	return 1;
 }
 
+/* The block that this rank has received from rank r. */
+static inline int cases_came_from(const struct cases_job *j, const double *block, int exchanged,
+				  size_t bytes, int r)
+{
+	size_t first = exchanged ? (size_t)j->rank * bytes / sizeof(double) : 0;
+
+	return cases_block_is(block, bytes, first, r + 1, cases_more(j));
+}
+
 static inline int cases_is_right(const struct cases_job *j, enum cases_data data, size_t bytes)
 {
+	size_t words = bytes / sizeof(double);
 	double n = j->nranks;
 
 	switch (data) {
 	case CASES_AT_SECOND:
-		return j->rank != 1 || cases_block_is(j->recv, bytes, 1);
+		return j->rank != 1 || cases_block_is(j->recv, bytes, 0, 1, 0);
 	case CASES_AT_FIRST:
-		return j->rank != 0 || cases_block_is(j->recv, bytes, 2);
+		return j->rank != 0 || cases_block_is(j->recv, bytes, 0, 2, 0);
 	case CASES_AT_BOTH:
-		return j->rank > 1 || cases_block_is(j->recv, bytes, j->rank ? 1 : 2);
+		return j->rank > 1 || cases_block_is(j->recv, bytes, 0, j->rank ? 1 : 2, 0);
 	case CASES_FROM_ROOT:
-		return !j->rank || cases_block_is(j->recv, bytes, 1);
+		return !j->rank || cases_came_from(j, j->recv, 0, bytes, 0);
 	case CASES_BLOCKS:
+	case CASES_EXCHANGED:
 		for (int r = 0; r < j->nranks; r++)
-			if (!cases_block_is(j->recv + (size_t)r * bytes / sizeof(double), bytes,
-					    r + 1))
+			if (!cases_came_from(j, j->recv + (size_t)r * words,
+					     data == CASES_EXCHANGED, bytes, r))
 				return 0;
 		return 1;
 	case CASES_SUM:
-		return cases_block_is(j->recv, bytes, n * (n + 1) / 2);
+		return cases_block_is(j->recv, bytes, 0, n * (n + 1) / 2, n * cases_more(j));
 	default:
 		return 1;
 	}
@@ -124,6 +165,9 @@ static inline int cases_time(struct cases_job *j, const char *prefix, const stru
 	char name[64];
 
 	memset(j->recv, 0, (size_t)j->nranks * CASES_MOST);
+	for (size_t i = 0; i < (size_t)j->nranks * CASES_MOST / sizeof(double); i++)
+		j->send[i] = j->rank + 1;
+	j->calls = 0;
 	if (c->open)
 		err = c->open(j, s->bytes);
 	for (int b = -1; !err && b < BENCH_BLOCKS; b++) { /* the first is the warm-up */
@@ -176,8 +220,6 @@ static inline int cases_run(struct cases_job *j, int argc, char **argv, const ch
 	int fine = argc > 3 && !strcmp(argv[3], "fine"), err = 0;
 
 	prefix = argc > 1 ? argv[1] : prefix;
-	for (size_t i = 0; i < (size_t)j->nranks * CASES_MOST / sizeof(double); i++)
-		j->send[i] = j->rank + 1;
 	for (size_t c = 0; !err && c < n; c++) {
 		size_t sizes = cases[c].only_small ? 1 : CASES_SIZES;
 

@@ -129,11 +129,13 @@ static int meet(struct cases_job *j)
 
 typedef int collective(struct cases_job *j, size_t bytes, int turn);
 
-static int repeat(struct cases_job *j, size_t bytes, int rounds, collective *call)
+static int repeat(struct cases_job *j, enum cases_data data, size_t bytes, int rounds,
+		  collective *call)
 {
 	int err = 0;
 
 	for (int i = 0; !err && i < rounds; i++) {
+		cases_renew(j, data, bytes);
 		err = call(j, bytes, i % CASES_GROUP);
 		if (!err && i % CASES_GROUP == CASES_GROUP - 1)
 			err = meet(j);
@@ -219,21 +221,22 @@ static int close_alltoall(struct cases_job *j)
 	int right = 1;
 
 	for (int r = 0; right && r < j->nranks; r++)
-		right = cases_block_is(oriel_alltoallv_slot(l->exchange, r), l->counts[r], r + 1);
+		right = cases_came_from(j, oriel_alltoallv_slot(l->exchange, r), 1, l->counts[r],
+					r);
 	if (!right)
 		fprintf(stderr, "oriel_shmem_bench: alltoall: wrong data on rank %d\n", j->rank);
 	return oriel_alltoallv_destroy(l->exchange) || !right;
 }
 
-#define COLLECTIVE(name)                                                                           \
+#define COLLECTIVE(name, data)                                                                     \
 	static int name(struct cases_job *j, size_t bytes, int rounds)                             \
 	{                                                                                          \
-		return repeat(j, bytes, rounds, call_##name);                                      \
+		return repeat(j, data, bytes, rounds, call_##name);                                \
 	}
-COLLECTIVE(broadcast)
-COLLECTIVE(gather)
-COLLECTIVE(alltoall)
-COLLECTIVE(sum)
+COLLECTIVE(broadcast, CASES_FROM_ROOT)
+COLLECTIVE(gather, CASES_BLOCKS)
+COLLECTIVE(alltoall, CASES_EXCHANGED)
+COLLECTIVE(sum, CASES_SUM)
 
 static const struct cases_case cases[] = {
 	{ "put", CASES_FIRST, CASES_AT_SECOND, 0, put, NULL, NULL },

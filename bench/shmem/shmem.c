@@ -162,9 +162,11 @@ static int sync_all(struct cases_job *j, size_t bytes, int rounds)
 
 typedef void collective(struct cases_job *j, size_t words, int turn);
 
-static int repeat(struct cases_job *j, size_t bytes, int rounds, collective *call)
+static int repeat(struct cases_job *j, enum cases_data data, size_t bytes, int rounds,
+		  collective *call)
 {
 	for (int i = 0; i < rounds; i++) {
+		cases_renew(j, data, bytes);
 		call(j, bytes / sizeof(double), i % CASES_GROUP);
 		if (i % CASES_GROUP == CASES_GROUP - 1)
 			shmem_barrier_all();
@@ -203,17 +205,17 @@ static void call_sum(struct cases_job *j, size_t words, int turn)
 				psync[turn]);
 }
 
-#define COLLECTIVE(name)                                                                           \
+#define COLLECTIVE(name, data)                                                                     \
 	static int name(struct cases_job *j, size_t bytes, int rounds)                             \
 	{                                                                                          \
-		return repeat(j, bytes, rounds, call_##name);                                      \
+		return repeat(j, data, bytes, rounds, call_##name);                                \
 	}
-COLLECTIVE(broadcast)
-COLLECTIVE(fcollect)
-COLLECTIVE(collect)
-COLLECTIVE(alltoall)
-COLLECTIVE(alltoalls)
-COLLECTIVE(sum)
+COLLECTIVE(broadcast, CASES_FROM_ROOT)
+COLLECTIVE(fcollect, CASES_BLOCKS)
+COLLECTIVE(collect, CASES_BLOCKS)
+COLLECTIVE(alltoall, CASES_EXCHANGED)
+COLLECTIVE(alltoalls, CASES_EXCHANGED)
+COLLECTIVE(sum, CASES_SUM)
 
 static const struct cases_case cases[] = {
 	{ "put", CASES_FIRST, CASES_AT_SECOND, 0, put, NULL, NULL },
@@ -230,8 +232,8 @@ static const struct cases_case cases[] = {
 	{ "broadcast", CASES_ALL, CASES_FROM_ROOT, 0, broadcast, NULL, NULL },
 	{ "fcollect", CASES_ALL, CASES_BLOCKS, 0, fcollect, NULL, NULL },
 	{ "collect", CASES_ALL, CASES_BLOCKS, 0, collect, NULL, NULL },
-	{ "alltoall", CASES_ALL, CASES_BLOCKS, 0, alltoall, NULL, NULL },
-	{ "alltoalls", CASES_ALL, CASES_BLOCKS, 0, alltoalls, NULL, NULL },
+	{ "alltoall", CASES_ALL, CASES_EXCHANGED, 0, alltoall, NULL, NULL },
+	{ "alltoalls", CASES_ALL, CASES_EXCHANGED, 0, alltoalls, NULL, NULL },
 	{ "sum", CASES_ALL, CASES_SUM, 0, sum, NULL, NULL },
 };
 

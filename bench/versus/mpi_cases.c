@@ -135,9 +135,11 @@ static int barrier(struct cases_job *j, size_t bytes, int rounds)
 typedef void collective(struct cases_job *j, int bytes);
 
 /* The other libraries meet after every group of calls, so MPI does too. */
-static int repeat(struct cases_job *j, size_t bytes, int rounds, collective *call)
+static int repeat(struct cases_job *j, enum cases_data data, size_t bytes, int rounds,
+		  collective *call)
 {
 	for (int i = 0; i < rounds; i++) {
+		cases_renew(j, data, bytes);
 		call(j, (int)bytes);
 		if (i % CASES_GROUP == CASES_GROUP - 1)
 			meet(j);
@@ -166,15 +168,15 @@ static void call_sum(struct cases_job *j, int bytes)
 		      MPI_COMM_WORLD);
 }
 
-#define COLLECTIVE(name)                                                                           \
+#define COLLECTIVE(name, data)                                                                     \
 	static int name(struct cases_job *j, size_t bytes, int rounds)                             \
 	{                                                                                          \
-		return repeat(j, bytes, rounds, call_##name);                                      \
+		return repeat(j, data, bytes, rounds, call_##name);                                \
 	}
-COLLECTIVE(broadcast)
-COLLECTIVE(gather)
-COLLECTIVE(alltoall)
-COLLECTIVE(sum)
+COLLECTIVE(broadcast, CASES_FROM_ROOT)
+COLLECTIVE(gather, CASES_BLOCKS)
+COLLECTIVE(alltoall, CASES_EXCHANGED)
+COLLECTIVE(sum, CASES_SUM)
 
 static const struct cases_case cases[] = {
 	{ "put", CASES_FIRST, CASES_AT_SECOND, 0, put, NULL, NULL },
@@ -185,7 +187,7 @@ static const struct cases_case cases[] = {
 	{ "barrier", CASES_ALL, CASES_NOTHING, 1, barrier, NULL, NULL },
 	{ "broadcast", CASES_ALL, CASES_FROM_ROOT, 0, broadcast, NULL, NULL },
 	{ "fcollect", CASES_ALL, CASES_BLOCKS, 0, gather, NULL, NULL },
-	{ "alltoall", CASES_ALL, CASES_BLOCKS, 0, alltoall, NULL, NULL },
+	{ "alltoall", CASES_ALL, CASES_EXCHANGED, 0, alltoall, NULL, NULL },
 	{ "sum", CASES_ALL, CASES_SUM, 0, sum, NULL, NULL },
 };
 
