@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/reduce_graph_cuda.c - reductions on streams of CUDA ranks (the fake driver): captured
+ * tests/coll/reduce_graph_cuda.c - reductions on streams of CUDA ranks (mostly the fake driver): captured
  * into a graph and replayed, and calls on two streams that share the team.
  */
 #include "cuda_stream.h"
@@ -71,6 +71,7 @@ static void graph_rank(struct rank_env *env)
 	struct bed b;
 
 	bed_open(&b, env, CAST_OFF + CAST);
+	REQUIRE_OK(use_context(env));
 	REQUIRE_OK(make_stream(env, &stream));
 	/* the first call creates the team, which is no work of a stream */
 	bed_allreduce(&b, ORIEL_TYPE_FLOAT, ORIEL_REDUCE_SUM, 10, 0, 0);
@@ -108,6 +109,7 @@ static void streams_rank(struct rank_env *env)
 	struct bed b;
 
 	bed_open(&b, env, 4 * 4 * COUNT);
+	REQUIRE_OK(use_context(env));
 	for (int i = 0; i < 2; i++)
 		REQUIRE_OK(make_stream(env, &streams[i]));
 	memset(b.host, BED_POISON, b.bytes);
