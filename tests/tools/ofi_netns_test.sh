@@ -12,7 +12,7 @@ set -u
 programs=${1:?usage: ofi_netns_test.sh FOLDER [THEME...]}
 shift
 themes=("$@")
-[ ${#themes[@]} -gt 0 ] || themes=(put signal barrier counter staged order atomic)
+[ ${#themes[@]} -gt 0 ] || themes=(put signal barrier counter staged order atomic packet line path)
 dir=$(mktemp -d) || exit 1
 name=ori$$
 made=()

@@ -21,15 +21,17 @@ four=/mixed/4ranks/1threads
 of_one=(put:$two signal:$two counter:$two atomic:$two transport:$two barrier:barrier_barrier$two
 	barrier:barrier_several_ids$two staged:staged_depth_2$two staged:staged_too_long$two
 	order:order_value_then_signal$two order:order_put_fence_signal$two
-	order:order_put_flush_signal$two)
+	order:order_put_flush_signal$two packet:packet_short$two
+	packet:packet_exchange$two path:path_both_ends$two)
 # shellcheck disable=SC2206 # no blanks in them
 of_four=(signal:signal_all_but_self$four counter:counter_once_by_value$four atomic:atomic_add$four
 	barrier:barrier_third_party_sees$four)
 # shellcheck disable=SC2206 # no blanks in them
-of_two=(put:$two signal:$two counter:$two atomic:$two order:order_value_then_signal$two)
+of_two=(put:$two signal:$two counter:$two atomic:$two order:order_value_then_signal$two
+	packet:packet_exchange$two)
 
 files=()
-for theme in put signal counter barrier atomic staged transport order; do
+for theme in put signal counter barrier atomic staged transport order packet path; do
 	[ -x "$bin/contract_$theme" ] || {
 		echo "FAILED: no program $bin/contract_$theme" && exit 1
 	}
