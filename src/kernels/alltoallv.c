@@ -104,8 +104,11 @@ ORIEL_DEV int ori_a2a_run(const struct ori_a2a_args *a, int parts)
 	struct oriel_group g = oriel_group_block();
 	uint64_t k = ori_load_relaxed_sys(&a->state->calls); /* together with the loads of find() */
 	struct ori_a2a_item it;
-	int found = ori_a2a_find(a, g, parts, g.block, &it), err;
+	int found, err;
 
+	if (!ORIEL_ON_GPU)
+		it.sums.peer = -1;
+	found = ori_a2a_find(a, g, parts, g.block, &it);
 	/* a surplus block, of a peer that has fewer blocks: it does not count */
 	if (!found && g.nblocks == a->items && !a->shares)
 		return 0;

@@ -150,8 +150,11 @@ ORIEL_DEV int ori_a2a_slots(const struct ori_a2a_args *a, struct oriel_group g, 
 {
 	struct ori_a2a_item it;
 	int opened, self, small, err = 0;
-	uint64_t k = ori_a2a_find_slot(a, g, parts, &it, &opened);
+	uint64_t k;
 
+	if (!ORIEL_ON_GPU)
+		it.sums.peer = -1;
+	k = ori_a2a_find_slot(a, g, parts, &it, &opened);
 	if (parts & ORI_A2A_SHARES && !it.blocks) { /* nothing is left for this block */
 		(void)oriel_group_sync(g);
 		if (oriel_group_is_leader(g))

@@ -95,12 +95,29 @@ static uint32_t expected_shares(const struct bed *b, uint64_t total, float *each
 	return shares;
 }
 
-static void check_items(struct bed *b)
+static void check_item(const struct bed *b, const struct ori_a2a_item *it, float each)
+{
+	uint64_t before = 0;
+
+	for (int r = 0; r < it->peer; r++)
+		before += b->sizes[r];
+	if (b->args.send_offsets)
+		before = b->offsets[it->peer];
+	CHECK_EQ(it->blocks, expected_blocks(b, each, it->peer));
+	CHECK_EQ(it->count, b->sizes[it->peer]);
+	CHECK_EQ(it->bytes, 4 * it->count);
+	CHECK_EQ(it->src_off, 4 * before);
+	CHECK(it->window == b->peers[it->peer].buffer);
+	REQUIRE(it->index < it->blocks && it->blocks <= b->args.items);
+}
+
+/* A block finds its items three times, as a call does: those after the first one by their sums. */
+static void check_items(struct bed *b, uint32_t nblocks)
 {
 	static uint32_t seen[RANKS][RANKS * BLOCKS + RANKS];
 	struct oriel_group g = oriel_group_thread();
 	const struct ori_a2a_args *a = &b->args;
-	uint64_t total = ori_a2a_total(a, 1, 0), largest = 0, before;
+	uint64_t total = ori_a2a_total(a, 1, 0), largest = 0;
 	struct ori_a2a_item it;
 	uint32_t shares;
 	float each;
@@ -108,21 +125,15 @@ static void check_items(struct bed *b)
 	memset(seen, 0, sizeof(seen));
 	shares = expected_shares(b, total, &each);
 	REQUIRE(shares >= a->shares && shares <= a->items);
-	for (uint32_t n = 0; n < a->items; n++) {
-		if (!ori_a2a_find(a, g, ORI_A2A_SHARES, n, &it))
-			continue;
-		before = 0;
-		for (int r = 0; r < it.peer; r++)
-			before += b->sizes[r];
-		if (a->send_offsets)
-			before = b->offsets[it.peer];
-		CHECK_EQ(it.blocks, expected_blocks(b, each, it.peer));
-		CHECK_EQ(it.count, b->sizes[it.peer]);
-		CHECK_EQ(it.bytes, 4 * it.count);
-		CHECK_EQ(it.src_off, 4 * before);
-		CHECK(it.window == b->peers[it.peer].buffer);
-		REQUIRE(it.index < it.blocks && it.blocks <= a->items);
-		seen[it.peer][it.index]++;
+	for (uint32_t block = 0; block < nblocks; block++) {
+		it.sums.peer = -1;
+		for (int phase = 0; phase < 3; phase++)
+			for (uint32_t n = block; n < a->items; n += nblocks) {
+				if (!ori_a2a_find(a, g, ORI_A2A_SHARES, n, &it))
+					continue;
+				check_item(b, &it, each);
+				seen[it.peer][it.index] += phase == 0;
+			}
 	}
 	for (int r = 0; r < a->comm.nranks; r++) {
 		uint32_t blocks = expected_blocks(b, each, r);
@@ -153,7 +164,7 @@ TEST(every_share_has_one_item)
 		for (int r = 0; r < nranks; r++)
 			b.offsets[r] = 1 + next_random(&random) % (1u << 20);
 		b.args.send_offsets = i % 3 ? NULL : b.offsets;
-		check_items(&b);
+		check_items(&b, 1 + (uint32_t)(next_random(&random) % b.args.items));
 		divided += any_differs(&b);
 	}
 	CHECK(divided > ROUNDS / 2);
@@ -170,6 +181,7 @@ TEST(even_sizes_stay_where_they_are)
 		for (int r = 0; r < nranks; r++)
 			b.sizes[r] = 1000003;
 		for (uint32_t n = 0; n < 4 * (uint32_t)nranks; n++) {
+			it.sums.peer = -1;
 			REQUIRE(ori_a2a_find(&b.args, oriel_group_thread(), ORI_A2A_SHARES, n,
 					     &it));
 			CHECK_EQ(it.peer, (nranks / 2 + (int)n / 4) % nranks);
@@ -186,6 +198,7 @@ static uint64_t largest_share(const uint64_t sizes[8])
 	struct ori_a2a_item it;
 	struct bed b;
 
+	it.sums.peer = -1;
 	open_bed(&b, 8, 3, 1, 6);
 	b.args.elem_bytes = 16;
 	memcpy(b.sizes, sizes, 8 * sizeof(sizes[0]));
@@ -215,6 +228,7 @@ TEST(refused_sizes_keep_the_plan)
 	struct ori_a2a_item it;
 	struct bed b;
 
+	it.sums.peer = -1;
 	open_bed(&b, 8, 3, 2, 5);
 	for (int r = 0; r < 8; r++)
 		b.sizes[r] = 1000 * (uint64_t)r;
@@ -238,6 +252,7 @@ static int count_items(uint64_t size, uint32_t *blocks)
 	int found = 0;
 	struct bed b;
 
+	it.sums.peer = -1;
 	open_bed(&b, 8, 3, 1, 8);
 	for (int r = 0; r < 8; r++)
 		b.sizes[r] = r == 5 ? size : 1000;
