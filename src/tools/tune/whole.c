@@ -143,10 +143,13 @@ int tool_fit(struct tool_job *job)
 {
 	struct ori_tune_table *t = &job->table;
 	struct ori_a2a_plan guess;
+	double small = 0; /* as in tool_sweep(): the largest guess of all ranks */
 	int err = ori_tune_plan(job->comm, 1, &guess);
 
 	_Static_assert(TOOL_SIZES <= ORI_TUNE_ROWS, "a row for each size");
 	memset(t, 0, sizeof(*t));
+	if (!err)
+		err = tool_gather(job, guess.small, &small);
 	for (int k = 0; !err && k < ORI_PLAN_KINDS; k++) {
 		if (!job->npoints[k])
 			continue;
@@ -156,7 +159,7 @@ int tool_fit(struct tool_job *job)
 	if (err)
 		return err;
 	t->overlap = median_overlap(job);
-	t->small = tool_small_limit(job->size, job->nsizes, guess.small);
+	t->small = tool_small_limit(job->size, job->nsizes, (uint32_t)small);
 	t->ways = (struct ori_tune_ways){
 		.cells = (uint32_t)job->limit[TOOL_CELLS].bytes,
 		.once = (uint32_t)job->limit[TOOL_ONCE].bytes,
