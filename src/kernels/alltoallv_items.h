@@ -21,9 +21,9 @@
 #define ORI_A2A_SHARES 4
 
 /*
- * On a CPU a block has many items.  It looks at the sizes of all peers once, and then keeps the sums
- * of those before `peer`: to look at all of them for each item took a fifth of a call of 8 ranks.
- * On a GPU nothing of this is used.
+ * On a CPU a block has many items.  For the first one it looks at the sizes of all peers; then it
+ * keeps the sums of those before `peer`.  To look at all sizes for each item took a fifth of a call
+ * of 8 ranks.  On a GPU nothing of this is used.
  */
 struct ori_a2a_sums {
 	int32_t peer;    /* -1: none yet */
@@ -122,6 +122,10 @@ ORIEL_DEV void ori_a2a_next_sizes(const struct ori_a2a_args *a, int parts, struc
 	int staged = parts & ORI_A2A_QUEUED && a->copy_in;
 	struct ori_a2a_sums *s = &it->sums;
 
+	if (it->refused) { /* no peer gets data; the sums may be of invalid sizes */
+		it->src_off = it->staged_off = it->count = it->bytes = 0;
+		return;
+	}
 	while (s->peer != it->peer) {
 		s->at += a->send_sizes[s->peer];
 		if (staged && ori_a2a_is_queued(a, s->peer))
@@ -134,7 +138,7 @@ ORIEL_DEV void ori_a2a_next_sizes(const struct ori_a2a_args *a, int parts, struc
 	}
 	it->src_off = (a->send_offsets ? a->send_offsets[it->peer] : s->at) * a->elem_bytes;
 	it->staged_off = staged ? s->staged : a->staging_off + it->src_off;
-	it->count = it->refused ? 0 : a->send_sizes[it->peer];
+	it->count = a->send_sizes[it->peer];
 	it->bytes = it->count * a->elem_bytes;
 }
 
