@@ -513,7 +513,7 @@ void ranks_run(const struct ranks_options *options, rank_fn *fn, void *arg)
 	/* Set before the boot is made: its waits read it, and forked ranks inherit it. */
 	snprintf(text, sizeof(text), "%g", o.timeout_s);
 	setenv("ORIEL_TIMEOUT", text, 1);
-	setenv("ORIEL_TUNE_FILE", "none", 0); /* not the user's: tests know which way calls go */
+	setenv("ORIEL_TUNE_FILE", "none", 1); /* not the user's: tests know which way calls go */
 	if (o.hosts && (o.hosts != HOSTS || !o.processes || getenv("RANKS_LAUNCHED")))
 		check_skip("ranks of two hosts are processes that this program starts");
 	else if (o.hosts && !hosts_can_be_made())
