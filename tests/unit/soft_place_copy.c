@@ -107,10 +107,13 @@ static uint8_t byte_of(uint32_t round, uint32_t i)
 /* Called now and then by who waits: is the round lost?  *since is 0 before the first call. */
 static int is_lost(struct message *m, time_t *since, uint32_t round)
 {
+	struct timespec now;
+
 	sched_yield();
-	*since = *since ? *since : time(NULL);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	*since = *since ? *since : now.tv_sec + 1;
 	/* relaxed: it only ends the other thread's wait */
-	if (!__atomic_load_n(&m->lost, __ATOMIC_RELAXED) && time(NULL) - *since > LOST_S) {
+	if (!__atomic_load_n(&m->lost, __ATOMIC_RELAXED) && now.tv_sec - *since > LOST_S) {
 		check_fail(__FILE__, __LINE__, "round %u is lost: %u bytes, flag of %u", round,
 			   m->bytes, m->flag);
 		__atomic_store_n(&m->lost, 1, __ATOMIC_RELAXED); /* likewise */
