@@ -14,7 +14,8 @@
 #
 # Ranks are processes, as in bench/coll/gpu.sh.  Every point checks its data.
 # Exit status: 0 the median is at most 1.08 and the worst 1.25, for the first guess and tuned, and
-# for the all-gather with its default policy and the better one; 1 missed or not measured; 2 bad command line; 77 this machine cannot run it.
+# for the all-gather with its default policy and the better one; 1 missed or not measured; 2 bad
+# command line; 77 this machine cannot run it.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 name=bench/coll/sweep.sh reps=3 seconds=240

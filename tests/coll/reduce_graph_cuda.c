@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/coll/reduce_graph_cuda.c - reductions on streams of CUDA ranks (mostly the fake driver): captured
- * into a graph and replayed, and calls on two streams that share the team.
+ * tests/coll/reduce_graph_cuda.c - reductions on streams of CUDA ranks, mostly on the fake driver:
+ * captured into a graph and replayed, and calls on two streams that share the team.
  */
 #include "cuda_stream.h"
 #include "reduce_bed.h"

@@ -3,8 +3,8 @@
  * oriel/device/team_cells.h - where a team's channel has its marked cells, and what their mark is.
  *
  * A rank has two places per source, used in turn by the rounds of the channel.  A place has two
- * cells for the terms of the call, then the data of a short round (coll_cells.h), and at its end two
- * cells for sizes of an all-to-all-v (coll_v_cells.h).  The mark is the number of the round.
+ * cells for the terms of the call, then the data of a short round (coll_cells.h).  Its last two
+ * cells are for sizes of an all-to-all-v (coll_v_cells.h).  The mark is the number of the round.
  *
  * A place may be written again two rounds later without any credit: its writer has then seen every
  * rank in the round between, and a rank enters that one after its threads have taken their cells
