@@ -118,7 +118,7 @@ static void check_items(struct bed *b, uint32_t nblocks)
 	struct oriel_group g = oriel_group_thread();
 	const struct ori_a2a_args *a = &b->args;
 	uint64_t total = ori_a2a_total(a, 1, 0), largest = 0;
-	struct ori_a2a_item it;
+	struct ori_a2a_item it, fresh;
 	uint32_t shares;
 	float each;
 
@@ -132,6 +132,10 @@ static void check_items(struct bed *b, uint32_t nblocks)
 				if (!ori_a2a_find(a, g, ORI_A2A_SHARES, n, &it))
 					continue;
 				check_item(b, &it, each);
+				fresh.sums.peer = -1; /* as a GPU finds it */
+				REQUIRE(ori_a2a_find(a, g, ORI_A2A_SHARES, n, &fresh));
+				check_item(b, &fresh, each);
+				CHECK_EQ(it.staged_off, fresh.staged_off);
 				seen[it.peer][it.index] += phase == 0;
 			}
 	}
